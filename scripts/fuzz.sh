@@ -13,7 +13,7 @@ seconds=${1:-10}
 export CMAKE_GENERATOR="${CMAKE_GENERATOR:-Ninja}"
 sh scripts/deps.sh build check fuzz
 cmake --preset fuzz
-targets="fuzz_args fuzz_gguf fuzz_memory_load fuzz_model fuzz_prefix_load fuzz_serve fuzz_tokenizer"
+targets="fuzz_args fuzz_gguf fuzz_model fuzz_prefix_load fuzz_serve fuzz_tokenizer"
 # $targets is a list of words.
 # shellcheck disable=SC2086
 cmake --build --preset fuzz --target $targets --parallel "$(nproc)"

@@ -134,6 +134,21 @@ static int can_catch_up(rt_engine *e, int32_t seq, int32_t n_max)
     return 1;
 }
 
+gdn_status rt_draft_catch_up(rt_engine *e, int32_t seq)
+{
+    const int32_t length = rt_memory_seq_length(e->memory, seq);
+    int32_t p = rt_memory_draft_length(e->memory, seq), n = 0;
+    if (p >= length || readable_from(e, seq, length) > p) return GDN_OK;
+    for (; p < length; p++, n++) {
+        const float *hidden = p > 0 ? rt_memory_hidden_row(e->memory, seq, p - 1, NULL) : NULL;
+        e->draft_rows_token[n] = kept_token(e, seq, p);
+        place_row(e, n, seq, p, hidden);
+    }
+    const gdn_status status = block_rows(e, e->draft_rows_token, n);
+    if (!status) rt_memory_draft_set_length(e->memory, seq, length);
+    return status;
+}
+
 /* The draft head's argmax of a row of e->draft_logits (ties to the lower token). Returns whether it has at least
  * probability p_min. */
 static int pick(rt_engine *e, int32_t row, float p_min, int32_t *token)

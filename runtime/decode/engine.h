@@ -92,6 +92,9 @@ enum { RT_HIDDEN_ROWS = 32 }; /* limited to n_batch, and at least n_rollback + 1
 gdn_status rt_draft_mtp(rt_engine *engine, const rt_draft_request *request, int32_t n, int32_t n_max, float p_min,
                         int32_t *draft, int32_t *n_draft);
 
+/* Has the draft head process the tokens of a sequence that it has not seen, if their hidden rows are kept. */
+gdn_status rt_draft_catch_up(rt_engine *engine, int32_t seq);
+
 /* Counters since creation, for tests and --stats. */
 typedef struct rt_counters {
     uint64_t steps;              /* micro-batches                                                            */

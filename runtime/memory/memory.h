@@ -80,15 +80,6 @@ gdn_status rt_memory_seq_cp(rt_memory *m, int32_t from, int32_t to);
 /* Cells by position, including those reserved for drafting. Valid until the sequence changes or a step begins. */
 const int32_t *rt_memory_seq_cells(const rt_memory *m, int32_t seq);
 
-/* ---- Saving: only the state at the current length, for any K. seq < 0 = all. ---- */
-uint64_t rt_memory_save_size(const rt_memory *m, int32_t seq);
-gdn_status rt_memory_save(rt_memory *m, int32_t seq, void *bytes, uint64_t n);
-/* Replaces sequence `seq` (or, for a save of all, everything) by a save. The save is checked against the model and its
- * own checksum; a malformed or foreign one changes nothing. A device failure while states are written leaves the
- * replaced sequences empty. n_seqs, n_cells, n_rollback, n_hidden and draft may differ from those at saving. A save
- * with draft 0 has no data of the draft head, which then restarts with the next tokens: see rt_memory_draft_from(). */
-gdn_status rt_memory_load(rt_memory *m, int32_t seq, const void *bytes, uint64_t n);
-
 /* ---- A step of the forward pass: begin reserves everything; then commit or cancel. ---- */
 typedef struct rt_token_run {
     int32_t seq, first_row, n_rows;
@@ -136,11 +127,10 @@ void rt_memory_step_commit(rt_memory *m, rt_step *step);
 /* Ends a step whose kernels did not all run; lengths do not change. Snapshots whose slots may have been written become
  * invalid, all others remain. started = 0: no kernel was launched, nothing becomes invalid. A sequence with K rows or
  * more in the step may have lost the state of its length. rt_memory_seq_min_length() is then above
- * rt_memory_seq_length(), and steps refuse the sequence until it is emptied, copied over or loaded. */
+ * rt_memory_seq_length(), and steps refuse the sequence until it is emptied or copied over. */
 void rt_memory_step_cancel(rt_memory *m, rt_step *step, int started);
 /* With a log: number of states advanced by a separate call before a step that does not log, since creation. Each is one
- * gated_delta_net call per recurrent layer. Saving a sequence whose state is behind costs the same and is not counted.
- */
+ * gated_delta_net call per recurrent layer. */
 uint64_t rt_memory_folds(const rt_memory *m);
 
 /* Pools, for the kernels' arguments. recurrent_layer and attention_layer: index_in_kind of the layer. */

@@ -1,6 +1,5 @@
 /* What the files of the memory share. memory.c creates it, memory_seq.c changes sequences, memory_step.c runs steps,
- * memory_save.c and memory_load.c save and load sequences, replay_log.c has the replay log. memory.h describes
- * the behaviour.
+ * replay_log.c has the replay log, prefix_*.c the prefix cache and its saves. memory.h describes the behaviour.
  *
  * Whatever sequences share (state slots, conv rows, log rows, KV cells) is a resource: a number below n with a
  * reference count. Tests check this invariant: a count is the number of references to the resource, and a resource is
@@ -141,51 +140,5 @@ static inline float *rt_memory_hidden_at(const rt_memory *m, int32_t seq, int32_
 /* ---- Cells (memory.c) ---- */
 /* Takes a free cell; there must be one. The cell has no contents. */
 int32_t rt_memory_take_cell(rt_memory *m);
-
-/* ---- Saves (memory_save.c) ---- */
-enum { RT_SAVE_VERSION = 4, RT_SAVE_ONE = 1, RT_SAVE_ALL = 2, RT_SAVE_PREFIXES = 3 /* prefix_save.h */ };
-#define RT_SAVE_MAGIC UINT64_C(0x6574617473646e67) /* "gdnstate"; differs on machines of another byte order */
-
-/* The struct is the file format: it has no padding. Numbers have the machine's byte order. */
-typedef struct rt_save_header {
-    uint64_t magic;
-    int32_t version, kind;
-    rt_fingerprint fingerprint;
-    uint64_t bytes; /* size of the save with its checksum */
-    uint64_t state_bytes, conv_slot_bytes, kv_bytes, hidden_bytes;
-    int32_t kv_type, kernel, n_recurrent, n_attention, has_draft, n_seqs;
-} rt_save_header;
-
-/* Header of a sequence. If the sequence has tokens, these follow:
- * - the state and the newest conv state entries, by layer
- * - keys and values by layer; the draft head's are last, and only as far as it has processed
- * - tokens and hidden rows of the newest positions, oldest first */
-typedef struct rt_save_seq {
-    int32_t seq, length, draft, n_hidden;
-} rt_save_seq;
-
-/* Where the memory has what a save stores of a sequence or prefix of `length` tokens. slot: the state; GDN_NONE: the
- * log is replayed. Keys and values are saved of positions [first, length), the draft head's of [first, draft). */
-typedef struct rt_save_parts {
-    int32_t slot, row, first, length, draft;
-    const int32_t *cell; /* by position */
-} rt_save_parts;
-
-/* Bytes of a hidden row in a save, even if this memory keeps none. */
-static inline uint64_t rt_memory_save_hidden_bytes(const rt_memory *m) { return 4 * (uint64_t)m->model->hp.n_embd; }
-/* Bytes of one sequence in a save. Cannot overflow: shape_of() in memory.c bounds each factor. */
-uint64_t rt_memory_save_seq_bytes(const rt_memory *m, const rt_save_seq *s);
-uint64_t rt_memory_parts_bytes(const rt_memory *m, const rt_save_parts *at);
-/* The header of a save, without `bytes` and n_seqs. */
-rt_save_header rt_memory_save_header(rt_memory *m, int32_t kind);
-/* Write the parts to *to, which moves on; read them into the memory from *from. `folded` receives a replayed state. */
-gdn_status rt_memory_put_parts(rt_memory *m, const rt_save_parts *at, const gdn_span *folded, unsigned char **to);
-gdn_status rt_memory_get_parts(rt_memory *m, const rt_save_parts *at, const unsigned char **from);
-/* GDN_INVALID_ARGUMENT: the n bytes of a save are not as long as its header says, or are of another format, model or
- * type of KV cells. */
-gdn_status rt_memory_check_format(const void *bytes, uint64_t n, rt_save_header *h);
-gdn_status rt_memory_check_model(rt_memory *m, const rt_save_header *h);
-/* The model's, which the first call makes. */
-const rt_fingerprint *rt_memory_fingerprint(rt_memory *m);
 
 #endif

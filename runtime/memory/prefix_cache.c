@@ -49,9 +49,7 @@ gdn_status rt_memory_prefix_create(rt_memory *m, int32_t interval, int32_t n_che
 
 /* ---- Sequences ---------------------------------------------------------------------------------------------- */
 
-/* Finds the checkpoint of the owner's longest cached prefix of token[0, n), or RT_NO_CHECKPOINT; *length: its tokens.
- */
-static int32_t find(const rt_prefixes *p, uint32_t owner, const int32_t *token, int32_t n, int32_t *length)
+int32_t rt_memory_prefix_find(const rt_prefixes *p, uint32_t owner, const int32_t *token, int32_t n, int32_t *length)
 {
     int32_t node = RT_NO_NODE, found = RT_NO_CHECKPOINT;
     *length = 0;
@@ -71,13 +69,6 @@ static int32_t find(const rt_prefixes *p, uint32_t owner, const int32_t *token, 
             *length = at;
         }
     }
-}
-
-int32_t rt_memory_prefix_find(const rt_memory *m, const int32_t *token, int32_t n)
-{
-    int32_t length = 0;
-    if (m->prefixes) (void)find(m->prefixes, 0, token, n, &length);
-    return length;
 }
 
 gdn_status rt_memory_prefix_own(rt_memory *m, int32_t seq, uint32_t owner)
@@ -123,7 +114,7 @@ gdn_status rt_memory_prefix_start(rt_memory *m, int32_t seq, const int32_t *toke
     rt_prefixes *p = m->prefixes;
     int32_t end;
     if (!status && p) {
-        const int32_t at = find(p, m->seq[seq].owner, token, n, &end);
+        const int32_t at = rt_memory_prefix_find(p, m->seq[seq].owner, token, n, &end);
         if (end > m->seq[seq].length) status = rt_memory_seq_grow(m, seq, end);
         if (!status && end > m->seq[seq].length) {
             p->checkpoint[at].used = ++p->clock;

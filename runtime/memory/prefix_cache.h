@@ -24,8 +24,6 @@ enum { RT_PREFIX_INTERVAL = 256 }; /* default of rt_engine_desc.prefix_interval 
 /* Sets a sequence's owner, which is 0 at creation and stays until the next call. The sequence must be empty, or have
  * this owner. GDN_INVALID_ARGUMENT: it has another one, there is no such sequence, or a step is active. */
 gdn_status rt_memory_prefix_own(rt_memory *m, int32_t seq, uint32_t owner);
-/* Length of the longest cached prefix of token[0, n) of owner 0, 0 to n. 0 without a cache. */
-int32_t rt_memory_prefix_find(const rt_memory *m, const int32_t *token, int32_t n);
 /* Makes sequence seq, which is empty or holds a prefix of token[0, n), hold its owner's longest cached prefix, if that
  * is longer. It replaces the sequence's contents, takes no cells, and copies only a hidden row. *length (may be NULL):
  * the resulting length. The last token of a prompt must be decoded for its logits, so pass n - 1 for a prompt of n
@@ -69,9 +67,14 @@ typedef struct rt_prefix_saved {
  * GDN_INVALID_ARGUMENT: there is no cache, a step is active, or `most` is less than the header. */
 gdn_status rt_memory_prefix_save(rt_memory *m, uint64_t bits, uint64_t most, rt_write_fn write, void *user,
                                  rt_prefix_saved *saved);
+/* Saves only the longest cached prefix of token[0, n) of owner 0, if there is one. A cache with another interval can
+ * load it. */
+gdn_status rt_memory_prefix_save_one(rt_memory *m, uint64_t bits, const int32_t *token, int32_t n, rt_write_fn write,
+                                     void *user);
 /* Adds the checkpoints of a save to an empty cache, as many as fit. Everything is checked first. A save that is
- * damaged, or of another format, model, interval or type of KV cells, changes nothing and gives GDN_INVALID_ARGUMENT. A
- * device failure leaves the checkpoints that were loaded before it. */
+ * damaged, or of another format, model, interval or type of KV cells, changes nothing and gives GDN_INVALID_ARGUMENT.
+ * Memories with and without a draft head load each other's saves. A device failure leaves the checkpoints that were
+ * loaded before it. */
 gdn_status rt_memory_prefix_load(rt_memory *m, uint64_t bits, const void *bytes, uint64_t n, rt_prefix_saved *loaded);
 
 #endif

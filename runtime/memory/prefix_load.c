@@ -16,21 +16,63 @@ typedef struct record {
 
 static gdn_status bad(const char *what) { return rt_fail(GDN_INVALID_ARGUMENT, "loading prefixes: %s", what); }
 
+/* Error for a state of another model; says what differs. */
+static gdn_status other_model(const rt_fingerprint *saved, const rt_fingerprint *here)
+{
+    const int hparams = saved->hparams != here->hparams, tokenizer = saved->tokenizer != here->tokenizer;
+    const int weights = saved->weights != here->weights, n = hparams + tokenizer + weights;
+    return rt_fail(GDN_INVALID_ARGUMENT, "loading: the state was saved with another model%s%s%s%s%s%s%s",
+                   n ? ", whose " : "", hparams ? "hyperparameters" : "",
+                   !hparams || n < 2 ? ""
+                   : n == 3          ? ", "
+                                     : " and ",
+                   tokenizer ? "tokenizer" : "", tokenizer && weights ? " and " : "", weights ? "weights" : "",
+                   !n                    ? ""
+                   : n > 1 || !tokenizer ? " differ"
+                                         : " differs");
+}
+
+static gdn_status check_format(const rt_save_header *h, uint64_t n)
+{
+    if (h->magic != RT_SAVE_MAGIC) return bad("not a saved state");
+    if (h->version != RT_SAVE_VERSION)
+        return rt_fail(GDN_INVALID_ARGUMENT,
+                       "loading: another release saved the state, in version %d of the format; this one reads "
+                       "version %d",
+                       (int)h->version, RT_SAVE_VERSION);
+    if (h->bytes != n)
+        return rt_fail(GDN_INVALID_ARGUMENT, "loading: the saved state has %llu bytes, and %llu are given",
+                       (unsigned long long)h->bytes, (unsigned long long)n);
+    return GDN_OK;
+}
+
+static gdn_status check_model(rt_memory *m, const rt_save_header *h)
+{
+    const rt_fingerprint *const here = rt_memory_fingerprint(m);
+    /* with or without the draft head, whatever this memory has */
+    if (h->has_draft != 0 && h->has_draft != 1) return bad("the state was saved with another model");
+    const uint64_t hidden = h->has_draft ? rt_memory_save_hidden_bytes(m) : 0;
+    if (memcmp(&h->fingerprint, here, sizeof *here) || h->state_bytes != m->state_bytes ||
+        h->conv_slot_bytes != m->conv_slot_bytes || h->hidden_bytes != hidden || h->kernel != m->kernel ||
+        h->n_recurrent != m->n_recurrent || h->n_attention != m->n_attention - m->has_draft + h->has_draft)
+        return other_model(&h->fingerprint, here);
+    if (h->kv_type != m->kv_type || h->kv_bytes != m->kv_bytes)
+        return bad("the state was saved with another type of KV cells");
+    return GDN_OK;
+}
+
 static gdn_status check_header(rt_memory *m, uint64_t bits, const void *bytes, uint64_t n, rt_save_prefixes *h)
 {
     if (!bytes || n < sizeof *h) return bad("too short to be saved prefixes");
-    const gdn_status status = rt_memory_check_format(bytes, n, &h->common);
-    if (status) return status;
     memcpy(h, bytes, sizeof *h);
+    const gdn_status status = check_format(&h->common, n);
+    if (status) return status;
     if (h->checksum != gdn_checksum(h, sizeof *h - 8)) return bad("the checksum of the header is wrong");
-    if (h->common.kind != RT_SAVE_PREFIXES || h->common.n_seqs) return bad("sequences were saved, and not prefixes");
-    const gdn_status model = rt_memory_check_model(m, &h->common);
+    if (h->common.kind != RT_SAVE_PREFIXES || h->common.reserved) return bad("sequences were saved, and not prefixes");
+    const gdn_status model = check_model(m, &h->common);
     if (model) return model;
-    if (h->common.has_draft != m->has_draft)
-        return bad(m->has_draft ? "they were saved without a draft head, and there is one here"
-                                : "they were saved with a draft head, and there is none here");
     if (h->bits != bits) return bad("they were computed at another level, or by kernels that are not exact");
-    if (h->interval != m->prefixes->interval)
+    if (h->interval && h->interval != m->prefixes->interval)
         return rt_fail(GDN_INVALID_ARGUMENT, "loading prefixes: the interval is %d, and %d here", h->interval,
                        m->prefixes->interval);
     return GDN_OK;
@@ -55,11 +97,11 @@ static gdn_status check_records(const rt_memory *m, const unsigned char *bytes, 
         rt_save_prefix *const r = &list[i].r;
         if (n - at < sizeof *r) return bad("it ends within a prefix");
         memcpy(r, bytes + at, sizeof *r);
-        if (!is_possible(list, i, h->interval) || (!m->has_draft && r->draft != r->first))
+        if (!is_possible(list, i, m->prefixes->interval) || (!h->common.has_draft && r->draft != r->first))
             return rt_fail(GDN_INVALID_ARGUMENT, "loading prefixes: number %d contradicts itself", i);
         const uint64_t least = 4 + 2 * m->kv_bytes * (uint64_t)(m->n_attention - m->has_draft); /* of a token */
         if ((uint64_t)(r->length - r->first) > (n - at) / least) return bad("it ends within a prefix");
-        const uint64_t size = rt_memory_prefix_record_bytes(m, r);
+        const uint64_t size = rt_memory_prefix_record_bytes(m, r, h->common.has_draft);
         if (n - at < size) return bad("it ends within a prefix");
         memcpy(&sum, bytes + at + size - 8, 8);
         if (sum != gdn_checksum(bytes + at, size - 8))
@@ -102,8 +144,45 @@ static int32_t add_nodes(rt_memory *m, const rt_save_prefix *r, int32_t parent, 
     return parent;
 }
 
-/* Adds a record, if there is room. used: its time of last use. */
-static gdn_status add(rt_memory *m, record *list, record *of, uint64_t used)
+static gdn_status get_pool(rt_memory *m, gdn_span *pool, uint64_t offset, uint64_t bytes, const unsigned char **from)
+{
+    const gdn_status status = gdn_buffer_write(m->device, pool, offset, *from, bytes);
+    *from += bytes;
+    return status ? rt_fail_gdn(status, "loading prefixes") : GDN_OK;
+}
+
+static const unsigned char *get_kv(unsigned char *pool, const rt_memory *m, const int32_t *cell, int32_t first,
+                                   int32_t end, const unsigned char *from)
+{
+    for (int32_t p = first; p < end; p++, from += m->kv_bytes)
+        memcpy(pool + (uint64_t)cell[p] * m->kv_bytes, from, (size_t)m->kv_bytes);
+    return from;
+}
+
+/* Reads the states, keys and values of a record from *from, which moves on. cell: by position. */
+static gdn_status get_parts(rt_memory *m, const rt_save_prefix *r, const rt_checkpoint *at, const int32_t *cell,
+                            const unsigned char **from)
+{
+    const int32_t n = r->length;
+    gdn_status status = GDN_OK;
+    for (int32_t layer = 0; layer < m->n_recurrent && !status; layer++) {
+        status = get_pool(m, &m->state[layer], (uint64_t)at->slot * m->state_bytes, m->state_bytes, from);
+        for (int32_t p = n < m->kernel - 1 ? 0 : n - (m->kernel - 1); p < n && !status; p++) {
+            const uint64_t entry = (uint64_t)at->row * (uint64_t)m->n_conv_slots + (uint64_t)(p % m->n_conv_slots);
+            status = get_pool(m, &m->conv[layer], entry * m->conv_slot_bytes, m->conv_slot_bytes, from);
+        }
+    }
+    for (int32_t layer = 0; layer < m->n_attention && !status; layer++) {
+        const int32_t end = layer < m->n_attention - m->has_draft ? n : r->draft;
+        *from = get_kv(rt_memory_k(m, layer), m, cell, r->first, end, *from);
+        *from = get_kv(rt_memory_v(m, layer), m, cell, r->first, end, *from);
+    }
+    return status;
+}
+
+/* Adds a record, if there is room. used: its time of last use. has_draft: it has a hidden row for the draft head, which
+ * otherwise takes zeros. */
+static gdn_status add(rt_memory *m, record *list, record *of, uint64_t used, int has_draft)
 {
     rt_prefixes *p = m->prefixes;
     const rt_save_prefix *r = &of->r;
@@ -120,11 +199,11 @@ static gdn_status add(rt_memory *m, record *list, record *of, uint64_t used)
         of->node = add_nodes(m, r, parent, token, cell);
         const int32_t taken = rt_memory_prefix_take(m, of->node);
         rt_checkpoint *const at = &p->checkpoint[taken];
-        const rt_save_parts parts = { at->slot, at->row, r->first, r->length, r->draft, cell };
-        status = rt_memory_get_parts(m, &parts, &from);
+        status = get_parts(m, r, at, cell, &from);
         at->used = used;
         at->ready = 1;
-        if (m->has_draft) memcpy(rt_memory_prefix_hidden(m, taken), from, (size_t)m->hidden_bytes);
+        if (m->has_draft && has_draft) memcpy(rt_memory_prefix_hidden(m, taken), from, (size_t)m->hidden_bytes);
+        else if (m->has_draft) memset(rt_memory_prefix_hidden(m, taken), 0, (size_t)m->hidden_bytes);
         if (status) rt_memory_prefix_forget(m, taken);
         else if (r->shared) rt_memory_prefix_share(p, taken);
     }
@@ -148,7 +227,7 @@ gdn_status rt_memory_prefix_load(rt_memory *m, uint64_t bits, const void *bytes,
     status = list ? check_records(m, bytes, n, &h, list) : GDN_OUT_OF_MEMORY;
     rt_prefix_saved done = { 0, 0, n };
     for (int32_t i = 0; i < h.n_records && !status; i++) {
-        status = add(m, list, &list[i], (uint64_t)(h.n_records - i));
+        status = add(m, list, &list[i], (uint64_t)(h.n_records - i), h.common.has_draft);
         done.n += list[i].node != RT_NO_NODE;
     }
     done.n_left_out = h.n_records - done.n;

@@ -5,10 +5,13 @@
 #include "numerics/checksum.h"
 #include "runtime/memory/prefix_tree.h"
 
-uint64_t rt_memory_prefix_record_bytes(const rt_memory *m, const rt_save_prefix *r)
+uint64_t rt_memory_prefix_record_bytes(const rt_memory *m, const rt_save_prefix *r, int has_draft)
 {
-    const rt_save_parts parts = { .first = r->first, .length = r->length, .draft = r->draft };
-    return sizeof *r + 4 * (uint64_t)(r->length - r->first) + rt_memory_parts_bytes(m, &parts) + m->hidden_bytes + 8;
+    const uint64_t trunk = (uint64_t)(m->n_attention - m->has_draft), n = (uint64_t)(r->length - r->first);
+    const uint64_t entries = (uint64_t)(r->length < m->kernel - 1 ? r->length : m->kernel - 1);
+    const uint64_t drafted = (uint64_t)(r->draft - r->first);
+    return sizeof *r + 4 * n + (uint64_t)m->n_recurrent * (m->state_bytes + entries * m->conv_slot_bytes) +
+           2 * m->kv_bytes * (trunk * n + drafted) + (has_draft ? rt_memory_save_hidden_bytes(m) : 0) + 8;
 }
 
 /* ---- What is saved ---- */
@@ -27,6 +30,13 @@ typedef struct choices {
     int32_t n, n_left_out, longest;
     uint64_t bytes, largest; /* of the save; of a record */
 } choices;
+
+/* What to save. */
+typedef struct wanted {
+    uint64_t most; /* bytes */
+    int one;       /* 1: only this checkpoint; RT_NO_CHECKPOINT: none */
+    int32_t checkpoint;
+} wanted;
 
 /* The most valuable first. */
 static int compare(const void *a, const void *b)
@@ -64,12 +74,12 @@ static rt_save_prefix record_of(const rt_memory *m, const choices *c, int32_t ch
 }
 
 /* Chooses checkpoints that fit in `most` bytes, and moves them to the front of the list. */
-static void choose(const rt_memory *m, uint64_t most, choices *c)
+static void choose(const rt_memory *m, const wanted *w, choices *c)
 {
     const rt_prefixes *p = m->prefixes;
     int32_t n = 0;
     for (int32_t i = 0; i < p->n_checkpoints; i++)
-        if (p->checkpoint[i].node != RT_NO_NODE && p->checkpoint[i].ready)
+        if (p->checkpoint[i].node != RT_NO_NODE && p->checkpoint[i].ready && (!w->one || i == w->checkpoint))
             c->list[n++] =
                 (choice){ .checkpoint = i, .shared = p->checkpoint[i].shared, .used = p->checkpoint[i].used };
     qsort(c->list, (size_t)n, sizeof *c->list, compare);
@@ -79,8 +89,8 @@ static void choose(const rt_memory *m, uint64_t most, choices *c)
         choice *const to = &c->list[c->n];
         const choice from = c->list[i];
         const rt_save_prefix r = record_of(m, c, from.checkpoint);
-        const uint64_t bytes = rt_memory_prefix_record_bytes(m, &r);
-        if (bytes > most - c->bytes) {
+        const uint64_t bytes = rt_memory_prefix_record_bytes(m, &r, m->has_draft);
+        if (bytes > w->most - c->bytes) {
             c->n_left_out++;
             continue;
         }
@@ -104,13 +114,21 @@ static unsigned char *put(unsigned char *to, const void *from, uint64_t bytes)
     return to + bytes;
 }
 
+static gdn_status put_pool(const rt_memory *m, const gdn_span *pool, uint64_t offset, uint64_t bytes,
+                           unsigned char **to)
+{
+    const gdn_status status = gdn_buffer_read(m->device, pool, offset, *to, bytes);
+    *to += bytes;
+    return status ? rt_fail_gdn(status, "saving prefixes") : GDN_OK;
+}
+
 /* Makes the record's bytes. cell: room for its length. */
 static gdn_status put_record(rt_memory *m, const choice *c, int32_t *cell, unsigned char *bytes)
 {
     const rt_prefixes *p = m->prefixes;
     const rt_save_prefix *r = &c->record;
     const rt_checkpoint *at = &p->checkpoint[c->checkpoint];
-    const gdn_span nothing = { 0 };
+    gdn_status status = GDN_OK;
     unsigned char *to = put(bytes, r, sizeof *r), *const tokens = to;
     int32_t node = at->node;
     for (int32_t end = r->length; end > r->first; node = p->node[node].parent) {
@@ -120,42 +138,70 @@ static gdn_status put_record(rt_memory *m, const choice *c, int32_t *cell, unsig
         memcpy(tokens + 4 * (size_t)(end - r->first), p->token + (int64_t)node * p->interval, n);
     }
     to += 4 * (size_t)(r->length - r->first);
-    const rt_save_parts parts = { at->slot, at->row, r->first, r->length, r->draft, cell };
-    const gdn_status status = rt_memory_put_parts(m, &parts, &nothing, &to);
-    if (status) return status;
+    for (int32_t layer = 0; layer < m->n_recurrent && !status; layer++) {
+        status = put_pool(m, &m->state[layer], (uint64_t)at->slot * m->state_bytes, m->state_bytes, &to);
+        for (int32_t i = r->length < m->kernel - 1 ? 0 : r->length - (m->kernel - 1); i < r->length && !status; i++) {
+            const uint64_t entry = (uint64_t)at->row * (uint64_t)m->n_conv_slots + (uint64_t)(i % m->n_conv_slots);
+            status = put_pool(m, &m->conv[layer], entry * m->conv_slot_bytes, m->conv_slot_bytes, &to);
+        }
+    }
+    for (int32_t layer = 0; layer < m->n_attention; layer++) {
+        const int32_t end = layer < m->n_attention - m->has_draft ? r->length : r->draft;
+        for (int32_t i = r->first; i < end; i++)
+            to = put(to, rt_memory_k(m, layer) + (uint64_t)cell[i] * m->kv_bytes, m->kv_bytes);
+        for (int32_t i = r->first; i < end; i++)
+            to = put(to, rt_memory_v(m, layer) + (uint64_t)cell[i] * m->kv_bytes, m->kv_bytes);
+    }
     if (m->has_draft) to = put(to, rt_memory_prefix_hidden(m, c->checkpoint), m->hidden_bytes);
     const uint64_t sum = gdn_checksum(bytes, (uint64_t)(to - bytes));
     (void)put(to, &sum, 8);
-    return GDN_OK;
+    return status;
 }
 
-static gdn_status write_all(rt_memory *m, uint64_t bits, const choices *c, rt_write_fn write, void *user)
+const rt_fingerprint *rt_memory_fingerprint(rt_memory *m)
 {
-    rt_save_prefixes h = { rt_memory_save_header(m, RT_SAVE_PREFIXES), bits, m->prefixes->interval, c->n, 0 };
-    h.common.bytes = c->bytes;
+    if (!m->fingerprinted) m->fingerprint = rt_model_fingerprint(m->model);
+    m->fingerprinted = 1;
+    return &m->fingerprint;
+}
+
+static gdn_status write_all(rt_memory *m, uint64_t bits, int32_t interval, const choices *c, rt_write_fn write,
+                            void *user)
+{
+    rt_save_prefixes h = { .common = { .magic = RT_SAVE_MAGIC,
+                                       .version = RT_SAVE_VERSION,
+                                       .kind = RT_SAVE_PREFIXES,
+                                       .fingerprint = *rt_memory_fingerprint(m),
+                                       .bytes = c->bytes,
+                                       .state_bytes = m->state_bytes,
+                                       .conv_slot_bytes = m->conv_slot_bytes,
+                                       .kv_bytes = m->kv_bytes,
+                                       .hidden_bytes = m->hidden_bytes,
+                                       .kv_type = m->kv_type,
+                                       .kernel = m->kernel,
+                                       .n_recurrent = m->n_recurrent,
+                                       .n_attention = m->n_attention,
+                                       .has_draft = m->has_draft },
+                           .bits = bits,
+                           .interval = interval,
+                           .n_records = c->n };
     h.checksum = gdn_checksum(&h, sizeof h - 8);
     int32_t *const cell = rt_calloc((uint64_t)c->longest, 4, "saving prefixes");
     unsigned char *const bytes = rt_calloc(c->largest, 1, "saving prefixes");
     gdn_status status = cell && bytes ? write(user, &h, sizeof h) : GDN_OUT_OF_MEMORY;
     for (int32_t i = 0; i < c->n && !status; i++) {
         status = put_record(m, &c->list[i], cell, bytes);
-        if (!status) status = write(user, bytes, rt_memory_prefix_record_bytes(m, &c->list[i].record));
+        if (!status) status = write(user, bytes, rt_memory_prefix_record_bytes(m, &c->list[i].record, m->has_draft));
     }
     rt_free(cell);
     rt_free(bytes);
     return status;
 }
 
-gdn_status rt_memory_prefix_save(rt_memory *m, uint64_t bits, uint64_t most, rt_write_fn write, void *user,
-                                 rt_prefix_saved *saved)
+static gdn_status save(rt_memory *m, uint64_t bits, const wanted *w, rt_write_fn write, void *user,
+                       rt_prefix_saved *saved)
 {
-    const gdn_status checked = rt_memory_check_seq(m, 0, "saving prefixes");
     const rt_prefixes *p = m->prefixes;
-    if (checked) return checked;
-    if (!p) return rt_fail(GDN_INVALID_ARGUMENT, "saving prefixes: there is no prefix cache");
-    if (most < sizeof(rt_save_prefixes))
-        return rt_fail(GDN_INVALID_ARGUMENT, "saving prefixes: %llu bytes are allowed and the header has %llu",
-                       (unsigned long long)most, (unsigned long long)sizeof(rt_save_prefixes));
     choices c = { rt_calloc((uint64_t)p->n_checkpoints, sizeof *c.list, "saving prefixes"),
                   rt_calloc((uint64_t)p->n_nodes, sizeof *c.owner, "saving prefixes"),
                   0,
@@ -165,11 +211,41 @@ gdn_status rt_memory_prefix_save(rt_memory *m, uint64_t bits, uint64_t most, rt_
                   0 };
     gdn_status status = c.list && c.owner ? GDN_OK : GDN_OUT_OF_MEMORY;
     if (!status) {
-        choose(m, most, &c);
-        status = write_all(m, bits, &c, write, user);
+        choose(m, w, &c);
+        status = write_all(m, bits, w->one ? 0 : p->interval, &c, write, user);
     }
     rt_free(c.list);
     rt_free(c.owner);
     if (!status) *saved = (rt_prefix_saved){ c.n, c.n_left_out, c.bytes };
     return status;
+}
+
+static gdn_status check(const rt_memory *m)
+{
+    const gdn_status status = rt_memory_check_seq(m, 0, "saving prefixes");
+    if (status || m->prefixes) return status;
+    return rt_fail(GDN_INVALID_ARGUMENT, "saving prefixes: there is no prefix cache");
+}
+
+gdn_status rt_memory_prefix_save(rt_memory *m, uint64_t bits, uint64_t most, rt_write_fn write, void *user,
+                                 rt_prefix_saved *saved)
+{
+    const wanted all = { .most = most };
+    const gdn_status status = check(m);
+    if (status) return status;
+    if (most < sizeof(rt_save_prefixes))
+        return rt_fail(GDN_INVALID_ARGUMENT, "saving prefixes: %llu bytes are allowed and the header has %llu",
+                       (unsigned long long)most, (unsigned long long)sizeof(rt_save_prefixes));
+    return save(m, bits, &all, write, user, saved);
+}
+
+gdn_status rt_memory_prefix_save_one(rt_memory *m, uint64_t bits, const int32_t *token, int32_t n, rt_write_fn write,
+                                     void *user)
+{
+    rt_prefix_saved saved;
+    int32_t length;
+    const gdn_status status = check(m);
+    if (status) return status;
+    const wanted w = { UINT64_MAX, 1, rt_memory_prefix_find(m->prefixes, 0, token, n, &length) };
+    return save(m, bits, &w, write, user, &saved);
 }

@@ -83,19 +83,34 @@ static inline float *rt_memory_prefix_hidden(const rt_memory *m, int32_t checkpo
     return (float *)(void *)((unsigned char *)m->prefixes->hidden.data + (uint64_t)checkpoint * m->hidden_bytes);
 }
 
-/* ---- The format of saves. The structs have no padding. ---- */
+/* ---- The format of saves. The structs have no padding. Numbers have the machine's byte order. ---- */
+enum { RT_SAVE_VERSION = 4, RT_SAVE_PREFIXES = 3 };
+#define RT_SAVE_MAGIC UINT64_C(0x6574617473646e67) /* "gdnstate"; differs on machines of another byte order */
+
+typedef struct rt_save_header {
+    uint64_t magic;
+    int32_t version, kind; /* kinds 1 and 2 were sequences */
+    rt_fingerprint fingerprint;
+    uint64_t bytes; /* size of the save */
+    uint64_t state_bytes, conv_slot_bytes, kv_bytes, hidden_bytes;
+    int32_t kv_type, kernel, n_recurrent, n_attention, has_draft, reserved; /* reserved: 0 */
+} rt_save_header;
 
 /* A save begins with this. A record for each checkpoint follows, the most valuable first. */
 typedef struct rt_save_prefixes {
-    rt_save_header common; /* n_seqs is 0 */
+    rt_save_header common;
     uint64_t bits;
-    int32_t interval, n_records;
-    uint64_t checksum; /* of the members before it */
+    int32_t interval, n_records; /* interval 0: the records have no bases, so any interval will do */
+    uint64_t checksum;           /* of the members before it */
 } rt_save_prefixes;
 
-/* A record begins with this. Then come the tokens of positions [first, length), the parts (rt_save_parts), with a draft
- * head the hidden row of the last token, and the checksum of all that. Keys and values of [0, first) are those of an
- * earlier record, so common beginnings are saved once. */
+/* A record begins with this. Then come:
+ * - the tokens of positions [first, length)
+ * - the state and the newest conv state entries, by layer
+ * - keys and values by layer, the draft head's last
+ * - with a draft head the hidden row of the last token
+ * - the checksum of all that.
+ * Keys and values of [0, first) are those of an earlier record, so common beginnings are saved once. */
 typedef struct rt_save_prefix {
     int32_t base;                 /* number of that earlier record; -1: first is 0 */
     int32_t first, length, draft; /* draft: length, or first if the draft head has not read all of them */
@@ -103,12 +118,19 @@ typedef struct rt_save_prefix {
     uint32_t owner;               /* that of the earlier record, if there is one */
 } rt_save_prefix;
 
-/* Bytes of a record with its checksum. Cannot overflow: lengths are at most RT_POSITION_LIMIT. */
-uint64_t rt_memory_prefix_record_bytes(const rt_memory *m, const rt_save_prefix *r);
+/* The model's fingerprint, which the first call makes. */
+const rt_fingerprint *rt_memory_fingerprint(rt_memory *m);
+/* Bytes of a hidden row in a save, even if this memory keeps none. */
+static inline uint64_t rt_memory_save_hidden_bytes(const rt_memory *m) { return 4 * (uint64_t)m->model->hp.n_embd; }
+/* Bytes of a record with its checksum, with or without the draft head's part. Cannot overflow: lengths are at most
+ * RT_POSITION_LIMIT. */
+uint64_t rt_memory_prefix_record_bytes(const rt_memory *m, const rt_save_prefix *r, int has_draft);
 
-/* Functions of prefix_cache.c for memory.c, memory_seq.c and memory_step.c. */
+/* Functions of prefix_cache.c for the other files of the memory. */
 gdn_status rt_memory_prefix_create(rt_memory *m, int32_t interval, int32_t n_checkpoints);
 void rt_memory_prefix_destroy(rt_memory *m);
+/* The checkpoint of the owner's longest cached prefix of token[0, n), or RT_NO_CHECKPOINT; *length: its tokens. */
+int32_t rt_memory_prefix_find(const rt_prefixes *p, uint32_t owner, const int32_t *token, int32_t n, int32_t *length);
 /* Grows the maps for a step of these spans; GDN_OUT_OF_MEMORY changes nothing. */
 gdn_status rt_memory_prefix_reserve(rt_memory *m, const rt_token_run *spans, int32_t n_spans);
 /* Ends a step: its checkpoints are ready if the kernels have written them, otherwise they are dropped. */

@@ -79,7 +79,8 @@ void rt_memory_log_destroy(rt_memory *m)
     gdn_buffer_destroy(m->device, &m->fold_workspace);
 }
 
-gdn_status rt_memory_log_maps(rt_memory *m, const rt_sequence *s, int32_t to)
+/* Writes the index maps of a replay to slot `to`, for all layers. */
+static gdn_status put_maps(rt_memory *m, const rt_sequence *s, int32_t to)
 {
     int32_t maps[N_MAPS][MAP_BYTES / 4] = {
         { s->snapshot[0].slot }, { s->length }, { s->log_row }, { rt_memory_state_at(s) }, { to }
@@ -95,7 +96,8 @@ static void put_whole(gdn_pool *pool, const gdn_span *span)
     pool->bytes = span->bytes;
 }
 
-gdn_status rt_memory_log_replay(rt_memory *m, int32_t layer, const gdn_span *out)
+/* Replays one layer's log. */
+static gdn_status replay(rt_memory *m, int32_t layer)
 {
     gdn_gated_delta_net_args a = call(m);
     gdn_replay_log log = log_of(m);
@@ -108,10 +110,6 @@ gdn_status rt_memory_log_replay(rt_memory *m, int32_t layer, const gdn_span *out
     log.commit = map(m, 4);
     a.log = &log;
     a.workspace = m->fold_workspace;
-    if (out) {
-        put_whole(&a.state_out, out);
-        a.state_out.n_rows = 1;
-    }
     const gdn_status status = gdn_gated_delta_net(m->device, &a, NULL);
     return status ? rt_fail_gdn(status, what) : GDN_OK;
 }
@@ -124,10 +122,9 @@ static gdn_status fold(rt_memory *m, rt_sequence *s)
     rt_snapshot *at = &s->snapshot[0];
     const int own = at->slot != GDN_NONE && m->slots.count[at->slot] == 1;
     const int32_t to = own ? at->slot : rt_memory_take(&m->slots);
-    gdn_status status = rt_memory_log_maps(m, s, to);
+    gdn_status status = put_maps(m, s, to);
     int started = 0;
-    for (int32_t layer = 0; layer < m->n_recurrent && !status; layer++, started = 1)
-        status = rt_memory_log_replay(m, layer, NULL);
+    for (int32_t layer = 0; layer < m->n_recurrent && !status; layer++, started = 1) status = replay(m, layer);
     if (status) {
         if (!own) rt_memory_drop(&m->slots, to);
         else if (started) rt_memory_seq_drop_snapshot(m, at); /* the layers' states have different lengths */

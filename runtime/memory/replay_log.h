@@ -43,14 +43,8 @@ gdn_status rt_memory_log_ready(rt_memory *m, int32_t seq, int32_t n_rows);
 /* Brings the state of a sequence with tokens to its length. A device failure loses it. */
 gdn_status rt_memory_log_fold(rt_memory *m, int32_t seq);
 
-/* Create and free the buffers of rt_memory_log_replay(). */
+/* Create and free the buffers of these calls. */
 gdn_status rt_memory_log_create(rt_memory *m);
 void rt_memory_log_destroy(rt_memory *m);
-
-/* Compute the state of a sequence's current length without changing the sequence's own state. rt_memory_log_maps()
- * writes the index maps for all layers. rt_memory_log_replay() then replays one layer and writes its state: to `out`,
- * which is one state, or to slot `to` of the layer's pool if out is NULL. */
-gdn_status rt_memory_log_maps(rt_memory *m, const rt_sequence *s, int32_t to);
-gdn_status rt_memory_log_replay(rt_memory *m, int32_t layer, const gdn_span *out);
 
 #endif

@@ -1,9 +1,7 @@
-/* Turns of a conversation: render, reuse what the sequences hold, decode the rest, generate. See conversation.h. */
+/* Turns of a conversation: messages, their rendering, a request, its answer. See conversation.h. */
 #include <string.h>
 
 #include "runtime/serve/conversation_internal.h"
-
-static rt_memory *memory(const rt_conversation *c) { return rt_engine_memory(c->desc.engine); }
 
 /* ---- Messages ---- */
 
@@ -30,15 +28,14 @@ gdn_status rt_conversation_add(rt_conversation *c, const rt_message *message)
     return GDN_OK;
 }
 
-void rt_conversation_free_message(const rt_message *message) { rt_free((void *)(uintptr_t)message->text); }
-
 void rt_conversation_cut(rt_conversation *c, int32_t n_messages)
 {
-    while (c->n_messages > n_messages) rt_conversation_free_message(&c->message[--c->n_messages]);
+    while (c->n_messages > n_messages) rt_free((void *)(uintptr_t)c->message[--c->n_messages].text);
 }
 
-gdn_status rt_conversation_render(const rt_conversation *c, const rt_message *more, int32_t n_more, int opens,
-                                  rt_chat_prompt *prompt)
+/* Renders the messages, followed by `more`. */
+static gdn_status render(const rt_conversation *c, const rt_message *more, int32_t n_more, int opens,
+                         rt_chat_prompt *prompt)
 {
     rt_message *all = rt_calloc((uint64_t)(c->n_messages + n_more), sizeof *all, "messages");
     if (!all) return GDN_OUT_OF_MEMORY;
@@ -48,6 +45,12 @@ gdn_status rt_conversation_render(const rt_conversation *c, const rt_message *mo
         rt_chat_render(c->desc.chat, all, c->n_messages + n_more, c->desc.thinking, opens, prompt);
     rt_free(all);
     return status;
+}
+
+gdn_status rt_conversation_next(const rt_conversation *c, rt_chat_prompt *prompt)
+{
+    const rt_message next = { .role = "user", .text = "x", .bytes = 1 };
+    return render(c, &next, 1, 1, prompt);
 }
 
 const rt_message *rt_conversation_messages(const rt_conversation *c, int32_t *n)
@@ -64,9 +67,8 @@ gdn_status rt_conversation_create(const rt_conversation_desc *desc, rt_conversat
     if (!desc->engine || !desc->tokenizer || !desc->chat)
         return rt_fail(GDN_INVALID_ARGUMENT, "a conversation: engine, tokenizer or chat is NULL");
     const rt_engine_limits limits = rt_engine_limits_of(desc->engine);
-    if (limits.n_seqs < 2)
-        return rt_fail(GDN_INVALID_ARGUMENT, "a conversation: the engine's n_seqs is %d; 2 and more are allowed",
-                       (int)limits.n_seqs);
+    if (!limits.n_prefixes)
+        return rt_fail(GDN_INVALID_ARGUMENT, "a conversation: the engine's n_prefixes is 0; 1 and more are allowed");
     gdn_status status = rt_sampling_check(&desc->sampling);
     if (!status) status = rt_chat_check_thinking(desc->chat, desc->thinking);
     if (status) return status;
@@ -90,7 +92,6 @@ gdn_status rt_conversation_create(const rt_conversation_desc *desc, rt_conversat
         rt_conversation_destroy(c);
         return status;
     }
-    rt_conversation_clear(c);
     *conversation = c;
     return GDN_OK;
 }
@@ -105,19 +106,7 @@ void rt_conversation_destroy(rt_conversation *c)
     rt_free(c);
 }
 
-/* Empties both sequences, which cannot fail. */
-static void forget(rt_conversation *c)
-{
-    (void)rt_memory_seq_rm(memory(c), RT_LIVE, 0, -1);
-    (void)rt_memory_seq_rm(memory(c), RT_ANCHOR, 0, -1);
-    c->n_tokens = c->n_anchor = 0;
-}
-
-void rt_conversation_clear(rt_conversation *c)
-{
-    rt_conversation_cut(c, c->desc.system ? 1 : 0);
-    forget(c);
-}
+void rt_conversation_clear(rt_conversation *c) { rt_conversation_cut(c, c->desc.system ? 1 : 0); }
 
 /* ---- Prefill ---- */
 
@@ -137,46 +126,10 @@ static int32_t find_anchor(const rt_conversation *c, const rt_chat_prompt *promp
         { .role = "assistant", .text = "x", .bytes = 1, .reasoning = prompt->thinks ? "x" : NULL, .n_reasoning = 1 },
         { .role = "user", .text = "x", .bytes = 1 }
     };
-    if (rt_conversation_render(c, more, 2, 0, &then)) return 0;
+    if (render(c, more, 2, 0, &then)) return 0;
     const int32_t anchor = common(prompt->tokens, prompt->n, then.tokens, then.n);
     rt_free(then.tokens);
     return anchor;
-}
-
-/* Leaves in RT_LIVE the longest prefix of the prompt that needs no decoding, at most n - 1 tokens; *kept: its length.
- */
-static gdn_status go_back(rt_conversation *c, const rt_chat_prompt *prompt, int32_t *kept)
-{
-    const int32_t held = rt_memory_seq_length(memory(c), RT_LIVE), most = (int32_t)prompt->n - 1;
-    int32_t same = common(c->tokens, held, prompt->tokens, prompt->n);
-    gdn_status status = GDN_OK;
-    same = same < most ? same : most;
-    *kept = 0;
-    if (c->n_anchor > same) { /* of another conversation, or the template changed older text */
-        status = rt_memory_seq_rm(memory(c), RT_ANCHOR, 0, -1);
-        c->n_anchor = 0;
-    }
-    const int32_t least = rt_memory_seq_min_length(memory(c), RT_LIVE);
-    if (!status && same > 0 && same >= least && least <= held) {
-        *kept = same;
-        return same < held ? rt_memory_seq_rm(memory(c), RT_LIVE, same, -1) : GDN_OK;
-    }
-    if (!status && c->n_anchor) {
-        *kept = c->n_anchor;
-        return rt_memory_seq_cp(memory(c), RT_ANCHOR, RT_LIVE);
-    }
-    return status ? status : rt_memory_seq_rm(memory(c), RT_LIVE, 0, -1);
-}
-
-/* Repairs RT_LIVE after the stop function ended a step, which may have lost the state or decoded unverified drafts. It
- * then holds a prefix of the tokens. */
-static gdn_status mend(rt_conversation *c)
-{
-    const int32_t length = rt_memory_seq_length(memory(c), RT_LIVE), last = c->n_tokens - 1;
-    if (rt_memory_seq_min_length(memory(c), RT_LIVE) <= length &&
-        (length <= last || !rt_memory_seq_rm(memory(c), RT_LIVE, last, -1)))
-        return GDN_OK;
-    return c->n_anchor ? rt_memory_seq_cp(memory(c), RT_ANCHOR, RT_LIVE) : rt_memory_seq_rm(memory(c), RT_LIVE, 0, -1);
 }
 
 /* ---- The answer ---- */
@@ -185,9 +138,9 @@ static gdn_status mend(rt_conversation *c)
 typedef struct answer {
     rt_conversation *c;
     const rt_turn *turn;
-    int32_t anchor; /* where the state is saved during prefill; 0: nowhere */
+    int32_t n_prompt, n_read, n_tokens; /* n_read: so far */
     int thinks;
-    gdn_status status; /* of that */
+    gdn_status status; /* of on_end */
 } answer;
 
 static int on_token(void *user, int32_t request, int32_t token)
@@ -197,35 +150,65 @@ static int on_token(void *user, int32_t request, int32_t token)
     return a->turn->on_token && a->turn->on_token(a->turn->user, token);
 }
 
-static gdn_status save_anchor(rt_conversation *c, int32_t length)
-{
-    const gdn_status status = rt_memory_seq_cp(memory(c), RT_LIVE, RT_ANCHOR);
-    if (!status) c->n_anchor = length;
-    return status;
-}
-
 static void on_prompt(void *user, int32_t request, int32_t done, int32_t total)
 {
     answer *a = user;
-    a->c->stopped = a->turn->on_reading && a->turn->on_reading(a->turn->user, done, total, a->thinks);
-    if (!a->c->stopped && done == a->anchor) a->status = save_anchor(a->c, done);
-    if (a->c->stopped || a->status) (void)rt_scheduler_cancel(a->c->scheduler, request);
+    a->n_read = done;
+    if (a->turn->on_reading && a->turn->on_reading(a->turn->user, done, total, a->thinks))
+        (void)rt_scheduler_cancel(a->c->scheduler, request);
 }
 
-/* Decodes the rest of the prompt and generates the answer, as a request. c->tokens gets its tokens. */
-static gdn_status generate(rt_conversation *c, answer *a, const rt_chat_prompt *prompt, rt_result *result)
+/* Appends the answer as a message, without control tokens such as the end token. */
+static gdn_status add_answer(rt_conversation *c, const int32_t *tokens, int32_t n_tokens, int thinks)
 {
-    const rt_request request = { .prompt = prompt->tokens,
-                                 .n_prompt = (int32_t)prompt->n,
+    rt_message said;
+    uint64_t n = 0, bytes = 0;
+    for (int32_t i = 0; i < n_tokens; i++) bytes += rt_token_bytes(c->desc.tokenizer, tokens[i]).bytes;
+    char *text = rt_calloc(bytes + 1, 1, "an answer");
+    if (!text) return GDN_OUT_OF_MEMORY;
+    for (int32_t i = 0; i < n_tokens; i++) {
+        const rt_string part = rt_token_bytes(c->desc.tokenizer, tokens[i]);
+        if (!part.bytes || rt_token_is_special(c->desc.tokenizer, tokens[i])) continue;
+        memcpy(text + n, part.text, (size_t)part.bytes);
+        n += part.bytes;
+    }
+    rt_chat_answer(text, n, thinks, &said);
+    const gdn_status status = rt_conversation_add(c, &said);
+    rt_free(text);
+    return status;
+}
+
+/* The request has ended: adds the answer, and finds out how much of the text the next prompt begins with. Without an
+ * answer the turn is undone, and nothing is kept. */
+static int32_t on_end(void *user, int32_t request)
+{
+    answer *a = user;
+    rt_conversation *const c = a->c;
+    const int32_t *const tokens = rt_scheduler_tokens(c->scheduler, request, &a->n_tokens);
+    rt_chat_prompt next;
+    if (!a->n_tokens) return 0;
+    memcpy(c->tokens + a->n_prompt, tokens, (size_t)a->n_tokens * sizeof *tokens);
+    a->status = add_answer(c, tokens, a->n_tokens, a->thinks);
+    if (a->status || rt_conversation_next(c, &next)) return 0;
+    const int32_t end = common(c->tokens, a->n_prompt + a->n_tokens, next.tokens, next.n);
+    rt_free(next.tokens);
+    return end;
+}
+
+/* Decodes the rest of the prompt, which c->tokens begins with, and generates the answer, as a request. */
+static gdn_status generate(rt_conversation *c, answer *a, int32_t anchor, rt_result *result)
+{
+    const rt_request request = { .prompt = c->tokens,
+                                 .n_prompt = a->n_prompt,
                                  .n_max = a->turn->n_max ? a->turn->n_max : INT32_MAX,
                                  .sampling = c->desc.sampling,
                                  .ignore_end = a->turn->ignore_end,
-                                 .keep = 1,
-                                 .pause = a->anchor,
+                                 .boundary = { 0, anchor },
                                  .on_token = on_token,
                                  .on_prompt = on_prompt,
+                                 .on_end = on_end,
                                  .user = a };
-    int32_t id, n;
+    int32_t id;
     int busy = 1;
     gdn_status status = rt_scheduler_submit(c->scheduler, &request, &id);
     if (status) return status;
@@ -236,38 +219,11 @@ static gdn_status generate(rt_conversation *c, answer *a, const rt_chat_prompt *
         (void)rt_scheduler_step(c->scheduler, &busy);
         (void)rt_scheduler_result(c->scheduler, id, result);
     }
-    const int32_t *tokens = rt_scheduler_tokens(c->scheduler, id, &n);
-    c->n_tokens = (int32_t)prompt->n + n;
-    memcpy(c->tokens, prompt->tokens, (size_t)prompt->n * sizeof *c->tokens);
-    if (n) memcpy(c->tokens + prompt->n, tokens, (size_t)n * sizeof *c->tokens);
-    if (status == RT_STOPPED) {
-        c->stopped = !n; /* during prefill: the turn is undone */
-        status = mend(c);
-    }
+    if (status == RT_STOPPED) status = GDN_OK;
     if (!status) status = a->status;
     if (!status && result->finish == RT_FINISH_FAILED) status = rt_fail(result->status, "%s", result->error);
     const gdn_status released = rt_scheduler_release(c->scheduler, id);
     return status ? status : released;
-}
-
-/* Appends the answer as a message, without control tokens such as the end token. */
-static gdn_status add_answer(rt_conversation *c, int32_t n_prompt, int thinks)
-{
-    rt_message said;
-    uint64_t n = 0, bytes = 0;
-    for (int32_t i = n_prompt; i < c->n_tokens; i++) bytes += rt_token_bytes(c->desc.tokenizer, c->tokens[i]).bytes;
-    char *text = rt_calloc(bytes + 1, 1, "an answer");
-    if (!text) return GDN_OUT_OF_MEMORY;
-    for (int32_t i = n_prompt; i < c->n_tokens; i++) {
-        const rt_string part = rt_token_bytes(c->desc.tokenizer, c->tokens[i]);
-        if (!part.bytes || rt_token_is_special(c->desc.tokenizer, c->tokens[i])) continue;
-        memcpy(text + n, part.text, (size_t)part.bytes);
-        n += part.bytes;
-    }
-    rt_chat_answer(text, n, thinks, &said);
-    const gdn_status status = rt_conversation_add(c, &said);
-    rt_free(text);
-    return status;
 }
 
 gdn_status rt_conversation_turn(rt_conversation *c, const rt_turn *turn, rt_turn_result *result)
@@ -276,7 +232,6 @@ gdn_status rt_conversation_turn(rt_conversation *c, const rt_turn *turn, rt_turn
     rt_chat_prompt prompt = { 0 };
     const rt_message said = { .role = "user", .text = turn->text, .bytes = turn->n_text };
     *result = (rt_turn_result){ 0 };
-    c->stopped = 0;
     if (!turn->text || turn->n_max < 0)
         return rt_fail(GDN_INVALID_ARGUMENT, "a turn: %s", turn->text ? "n_max is less than 0" : "text is NULL");
     gdn_status status = rt_conversation_add(c, &said);
@@ -287,32 +242,23 @@ gdn_status rt_conversation_turn(rt_conversation *c, const rt_turn *turn, rt_turn
                     "the conversation has %lld tokens with this message; the context holds %d, and one must be left "
                     "to answer",
                     (long long)prompt.n, (int)c->limits.n_ctx);
-    if (status) { /* the sequences are unchanged */
-        rt_free(prompt.tokens);
-        rt_conversation_cut(c, before);
-        return status;
-    }
     rt_result of = { 0 };
-    answer a = { .c = c, .turn = turn, .thinks = prompt.thinks };
-    const int32_t n_prompt = (int32_t)prompt.n, anchor = find_anchor(c, &prompt);
-    result->thinks = prompt.thinks;
-    status = go_back(c, &prompt, &result->n_kept);
-    if (!status && anchor > 0 && anchor == result->n_kept) status = save_anchor(c, anchor);
-    if (anchor > result->n_kept) a.anchor = anchor;
-    if (!status) status = generate(c, &a, &prompt, &of);
-    if (!status && !c->stopped) status = add_answer(c, n_prompt, prompt.thinks);
-    rt_free(prompt.tokens);
-    if (status || c->stopped) rt_conversation_cut(c, before);
-    if (status) {
-        forget(c); /* a failure may have left any contents */
-        return status;
+    answer a = { .c = c, .turn = turn, .n_prompt = (int32_t)prompt.n, .thinks = prompt.thinks };
+    if (!status) {
+        memcpy(c->tokens, prompt.tokens, (size_t)prompt.n * sizeof *c->tokens);
+        status = generate(c, &a, find_anchor(c, &prompt), &of);
     }
+    rt_free(prompt.tokens);
+    if (status || !a.n_tokens) rt_conversation_cut(c, before);
+    if (status) return status;
+    result->thinks = a.thinks;
     result->finish = of.finish;
-    result->n_prompt = n_prompt;
-    result->n_read = (c->stopped ? rt_memory_seq_length(memory(c), RT_LIVE) : n_prompt) - result->n_kept;
-    result->n_tokens = c->n_tokens - n_prompt;
+    result->n_prompt = a.n_prompt;
+    result->n_kept = of.n_prefix;
+    result->n_read = (a.n_tokens ? a.n_prompt : a.n_read) - of.n_prefix;
+    result->n_tokens = a.n_tokens;
     result->prompt = c->tokens;
-    result->tokens = c->tokens + n_prompt;
+    result->tokens = c->tokens + a.n_prompt;
     result->n_drafted = of.n_drafted;
     result->n_accepted = of.n_accepted;
     return GDN_OK;

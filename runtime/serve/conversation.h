@@ -1,13 +1,13 @@
-/* A conversation (chat with turns) in one sequence of an engine.
+/* A conversation (chat with turns).
  *
- * Each turn's prompt is the chat template's rendering of the whole conversation. Tokens that the sequence already holds
- * are not decoded again.
+ * Each turn's prompt is the chat template's rendering of the whole conversation. Tokens that the engine's prefix cache
+ * has are not decoded again.
  *
  * A template may omit thinking from earlier turns, or write an answer differently from how it was generated. The
  * rendering then differs from the sequence inside the last answer, and a recurrent state cannot be truncated there.
- * Sequence 1, the anchor, therefore keeps the state after the longest prefix that this turn's prompt and the next one
- * share whatever the answer is. That is usually the end of the opening of the assistant's turn. If the renderings
- * differ, the next turn copies the anchor and decodes the last answer again, as the template writes it. */
+ * Each turn therefore keeps a checkpoint after the longest prefix that its prompt and the next one share whatever the
+ * answer is: the anchor. That is usually the end of the opening of the assistant's turn. A checkpoint at the end of the
+ * answer replaces it where the next prompt begins with all of that. One checkpoint is enough for both. */
 #ifndef GDN_RUNTIME_CONVERSATION_H
 #define GDN_RUNTIME_CONVERSATION_H
 
@@ -17,9 +17,10 @@
 typedef struct rt_conversation rt_conversation;
 
 /* The engine, tokenizer, chat and the memory at `system` must outlive the conversation, which uses the engine's
- * sequences 0 and 1. */
+ * sequence 0 and the prefixes of owner 0. */
 typedef struct rt_conversation_desc {
-    rt_engine *engine; /* n_seqs 2 or more; n_cells = n_ctx suffices for both                           */
+    rt_engine *engine; /* n_prefixes 1 or more. With a prefix_interval above n_ctx, checkpoints at interval ends do not
+                          replace those of the turns */
     const rt_tokenizer *tokenizer;
     const rt_chat *chat;
     int thinking; /* RT_THINK_*: see rt_chat_check_thinking()                    */
@@ -75,12 +76,11 @@ void rt_conversation_clear(rt_conversation *c);
 /* All messages, including the system message. An answer has the text and reasoning that the template receives. */
 const rt_message *rt_conversation_messages(const rt_conversation *c, int32_t *n);
 
-/* Saves the messages, the tokens and the engine's memory, so that a load needs no decoding. Free *bytes with rt_free().
- */
-gdn_status rt_conversation_save(const rt_conversation *c, void **bytes, uint64_t *n);
-/* Replaces the conversation by a saved one. Refused with a text, without changes: damaged data, another model or
- * template, and a conversation too long for the context. GDN_INVALID_ARGUMENT also if the description has a system
- * message, since the saved conversation brings its own. */
+/* Saves the messages and the checkpoint from which the next turn continues, so that a load needs no decoding. */
+gdn_status rt_conversation_save(const rt_conversation *c, rt_write_fn write, void *user);
+/* Replaces a conversation that has had no turns by a saved one. Refused with GDN_INVALID_ARGUMENT and a text, without
+ * changes: damaged data, another model or template, and a conversation too long for the context. So are a conversation
+ * that has had turns, and a description with a system message, since the saved conversation brings its own. */
 gdn_status rt_conversation_load(rt_conversation *c, const void *bytes, uint64_t n);
 
 #endif

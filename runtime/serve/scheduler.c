@@ -85,12 +85,6 @@ static gdn_status check_request(const rt_scheduler *s, const rt_request *r)
                        "the prompt has %d tokens; the context holds %d, and one must be left to generate",
                        (int)r->n_prompt, (int)s->n_ctx);
     if (r->n_max < 1) return rt_fail(GDN_INVALID_ARGUMENT, "n_max is %d; 1 and more are allowed", (int)r->n_max);
-    if (r->keep && s->desc.n_parallel != 1)
-        return rt_fail(GDN_INVALID_ARGUMENT, "keep is for a scheduler of one sequence; this one has %d",
-                       (int)s->desc.n_parallel);
-    if (r->pause < 0 || r->pause > r->n_prompt)
-        return rt_fail(GDN_INVALID_ARGUMENT, "pause is %d; 0 to %d (n_prompt) are allowed", (int)r->pause,
-                       (int)r->n_prompt);
     for (int i = 0; i < RT_CHAT_BOUNDARIES; i++)
         if (r->boundary[i] < 0 || r->boundary[i] > r->n_prompt)
             return rt_fail(GDN_INVALID_ARGUMENT, "boundary[%d] is %d; 0 to %d (n_prompt) are allowed", i,

@@ -32,6 +32,9 @@ enum { RT_FINISH_NONE, RT_FINISH_STOP, RT_FINISH_LENGTH, RT_FINISH_CONTEXT, RT_F
  * Accepted drafts after that token are dropped. rt_prompt_fn is called as the prompt is decoded. */
 typedef int (*rt_token_fn)(void *user, int32_t request, int32_t token);
 typedef void (*rt_prompt_fn)(void *user, int32_t request, int32_t done, int32_t total);
+/* Called when a request that ran ends, unless it failed. Returns how many of its tokens the next prompt begins with:
+ * the prefix cache keeps a checkpoint there, if the sequence can be rolled back so far. 0: none. */
+typedef int32_t (*rt_end_fn)(void *user, int32_t request);
 
 /* Called before rt_token_fn with the token's log-probability at logprob[0] and the n_top most likely tokens behind it,
  * as rt_logprobs() gives them. */
@@ -45,18 +48,14 @@ typedef struct rt_request {
     const int32_t *stop; /* additional end tokens; copied                                      */
     int32_t n_stop;
     int ignore_end;
-    int keep;      /* 1: the request runs in sequence 0 of a scheduler with n_parallel 1. It begins with the tokens that
-                      the sequence holds, which must be the prompt's first ones, and leaves its tokens there. A sequence
-                      with n_prompt tokens or more is emptied first */
-    int32_t pause; /* no step decodes prompt tokens on both sides of this position, so that on_prompt is called there;
-                      0: none */
     int32_t boundary[RT_CHAT_BOUNDARIES]; /* positions in the prompt where other prompts may go on, in ascending order;
                                              0: none. With one, the prefix cache keeps a checkpoint at each and at the
-                                             end of the text */
+                                             end of the text, or where on_end says */
     uint32_t owner; /* it shares cached prefixes with requests of the same owner alone, and no other can learn by
                        n_prefix or by the time what its prompt is */
     rt_token_fn on_token;
-    rt_prompt_fn on_prompt; /* may be NULL                                                        */
+    rt_prompt_fn on_prompt; /* may be NULL, like on_end                                           */
+    rt_end_fn on_end;
     void *user;
     rt_logprobs_fn on_logprobs; /* NULL: no log-probabilities                                     */
     int32_t n_top;              /* of on_logprobs: 0 to RT_TOP_LOGPROBS, and at most the vocabulary */

@@ -43,8 +43,7 @@ gdn_status rt_scheduler_admit(rt_scheduler *s)
                 job = NULL; /* it was cancelled, or ended before a preempted one */
         }
         if (!job) break;
-        const int kept = job->request.keep && rt_memory_seq_length(m, seq) < job->n_tokens;
-        gdn_status status = kept ? GDN_OK : rt_memory_seq_rm(m, seq, 0, -1);
+        gdn_status status = rt_memory_seq_rm(m, seq, 0, -1);
         if (!status) status = rt_scheduler_begin_from_prefix(s, job, seq);
         if (status) return status;
         wanted += tokens_soon(job) - rt_memory_seq_length(m, seq);

@@ -69,9 +69,12 @@ gdn_status rt_scheduler_begin_from_prefix(rt_scheduler *s, rt_job *job, int32_t 
 void rt_scheduler_count_prefix(rt_scheduler *s, rt_job *job);
 /* Sets `waits` of all slots. Call after `generating` is set, and again when a request stops running. */
 void rt_scheduler_wait_for_prefixes(rt_scheduler *s);
-/* Where a step that decodes the prompt from `begin` on ends at the latest: a boundary, the pause, or the last token. */
+/* Where a step that decodes the prompt from `begin` on ends at the latest: a boundary, or the last token. */
 int32_t rt_scheduler_next_stop(const rt_job *job, int32_t begin);
-int rt_scheduler_has_boundaries(const rt_job *job);
+/* True if the prefix cache keeps the job's end. */
+int rt_scheduler_keeps_end(const rt_job *job);
+/* Keeps the end of the job, which sequence seq has. */
+gdn_status rt_scheduler_keep_end(rt_scheduler *s, const rt_job *job, int32_t seq);
 /* Keeps a checkpoint if sequence seq, of the job, is at one of its boundaries. */
 gdn_status rt_scheduler_keep_boundary(rt_scheduler *s, const rt_job *job, int32_t seq);
 /* Cells that sequence `seq` needs for n more tokens, besides its reserved ones (scheduler_admit.c). */

@@ -51,17 +51,30 @@ void rt_scheduler_wait_for_prefixes(rt_scheduler *s)
 int32_t rt_scheduler_next_stop(const rt_job *job, int32_t begin)
 {
     const rt_request *const r = &job->request;
-    int32_t end = begin < r->pause && r->pause < job->n_tokens ? r->pause : job->n_tokens;
+    int32_t end = job->n_tokens;
     for (int i = RT_CHAT_BOUNDARIES; i-- > 0;)
         if (begin < r->boundary[i] && r->boundary[i] < end) end = r->boundary[i];
     return end;
 }
 
-int rt_scheduler_has_boundaries(const rt_job *job)
+int rt_scheduler_keeps_end(const rt_job *job)
 {
-    int has = 0;
-    for (int i = 0; i < RT_CHAT_BOUNDARIES; i++) has |= job->request.boundary[i] > 0;
-    return has;
+    int keeps = job->request.on_end != NULL;
+    for (int i = 0; i < RT_CHAT_BOUNDARIES; i++) keeps |= job->request.boundary[i] > 0;
+    return keeps;
+}
+
+gdn_status rt_scheduler_keep_end(rt_scheduler *s, const rt_job *job, int32_t seq)
+{
+    const rt_request *const r = &job->request;
+    rt_memory *const m = rt_engine_memory(s->desc.engine);
+    const int32_t length = rt_memory_seq_length(m, seq), wanted = r->on_end ? r->on_end(r->user, job->id) : length;
+    const int32_t end = wanted < length ? wanted : length;
+    if (end < 1 || end < rt_memory_seq_min_length(m, seq)) return GDN_OK;
+    const gdn_status status = end < length ? rt_memory_seq_rm(m, seq, end, -1) : GDN_OK;
+    if (status) return status;
+    if (s->desc.spec == RT_SPEC_MTP) (void)rt_draft_catch_up(s->desc.engine, seq); /* else its drafts begin anew */
+    return rt_memory_prefix_keep(m, seq);
 }
 
 gdn_status rt_scheduler_keep_boundary(rt_scheduler *s, const rt_job *job, int32_t seq)

@@ -15,13 +15,13 @@ static int32_t number_of(const rt_scheduler *s, const rt_slot *slot) { return (i
 
 static gdn_status finish(rt_scheduler *s, rt_slot *slot, int32_t why)
 {
-    const int keep = slot->job->request.keep, checkpoint = rt_scheduler_has_boundaries(slot->job);
-    slot->job->finish = why;
-    slot->job->runs = 0;
+    rt_job *const job = slot->job;
+    job->finish = why;
+    job->runs = 0;
     slot->job = NULL;
-    const gdn_status status =
-        checkpoint && why != RT_FINISH_FAILED ? rt_memory_prefix_keep(memory(s), number_of(s, slot)) : GDN_OK;
-    if (keep) return status;
+    const gdn_status status = rt_scheduler_keeps_end(job) && why != RT_FINISH_FAILED
+                                  ? rt_scheduler_keep_end(s, job, number_of(s, slot))
+                                  : GDN_OK;
     const gdn_status removed = rt_memory_seq_rm(memory(s), number_of(s, slot), 0, -1);
     return status ? status : removed;
 }
@@ -185,7 +185,7 @@ static gdn_status verify(rt_scheduler *s, rt_slot *slot, int32_t *n_drawn)
     s->totals.accepted += accepted;
     s->totals.rounds++;
     gdn_status status = GDN_OK;
-    if (accepted < slot->n_rows - 1 && (!why || job->request.keep || rt_scheduler_has_boundaries(job))) {
+    if (accepted < slot->n_rows - 1 && (!why || rt_scheduler_keeps_end(job))) {
         s->totals.rollbacks++;
         status = rt_memory_seq_rm(memory(s), seq, before + 1 + accepted, -1);
     }
@@ -203,9 +203,9 @@ static gdn_status prompt(rt_scheduler *s, rt_slot *slot, double seconds)
     s->totals.reread_tokens += again > begin ? again - begin : 0;
     if (job->request.on_prompt && job->n_tokens == job->n_prompt && done > job->n_held)
         job->request.on_prompt(job->request.user, job->id, done, job->n_prompt);
+    if (job->cancelled) return finish(s, slot, RT_FINISH_CANCELLED);
     const gdn_status status = rt_scheduler_keep_boundary(s, job, number_of(s, slot));
     if (status) return status;
-    if (job->cancelled) return finish(s, slot, RT_FINISH_CANCELLED);
     if (done < job->n_tokens) return GDN_OK;
     const int32_t token = sample(s, job, slot->first_row + slot->n_rows - 1);
     const int32_t why = token < 0 ? RT_FINISH_FAILED : take(s, job, token);

@@ -1,4 +1,4 @@
-/* Fuzz target: rt_memory_prefix_load(). The memory is as small as in fuzz_memory_load.c. Byte 0 of an input says what
+/* Fuzz target: rt_memory_prefix_load(). The memory is as small as can be. Byte 0 of an input says what
  * the others are:
  *   bit 0  the checksums are made right      bit 1  so is the number of bytes in the header
  *   bit 3  the others are changes to a save that is right, three bytes each: offset (16 bit), value.
@@ -90,7 +90,7 @@ static void sign(const rt_memory *m, unsigned char *bytes, uint64_t n)
     for (rt_save_prefix r; n - at >= sizeof r;) {
         memcpy(&r, bytes + at, sizeof r);
         if (r.first < 0 || r.length < r.first || r.length > ROOM || r.draft < r.first || r.draft > r.length) return;
-        const uint64_t size = rt_memory_prefix_record_bytes(m, &r);
+        const uint64_t size = rt_memory_prefix_record_bytes(m, &r, m->has_draft);
         if (n - at < size) return;
         sum = gdn_checksum(bytes + at, size - 8);
         memcpy(bytes + at + size - 8, &sum, 8);

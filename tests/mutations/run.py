@@ -74,7 +74,8 @@ PROGRAMS = { # a program with arguments; one that is not here has none
     "test_rt_engine_random": ["test_rt_engine_random", "tests/runtime", "1600"],
     "test_rt_engine_prefixes": ["test_rt_engine_random", "tests/runtime", "1500", "1", "prefixes"],
     **{name: [name, "tests/runtime"] for name in ("test_rt_tokenizer", "test_rt_scheduler", "test_rt_drafts", "test_rt_prefix_cache",
-                                                  "test_rt_conversation", "test_rt_gguf", "test_rt_prefix_save")},
+                                                  "test_rt_gguf", "test_rt_prefix_save")},
+    "test_rt_conversation": ["test_rt_conversation", "tests/runtime", "30"],
 }
 SCRIPTS = { # in Python, with the program that they test and further arguments
     "test_names": ["test_rt_answers"], "test_variants": ["test_rt_answers", "tests/runtime"],

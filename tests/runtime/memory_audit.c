@@ -97,6 +97,13 @@ static void poison(rt_memory *m, const uint8_t *conv, const uint8_t *entries)
         }
 }
 
+int32_t memory_prefix_find(const rt_memory *m, const int32_t *token, int32_t n)
+{
+    int32_t length = 0;
+    if (m->prefixes) (void)rt_memory_prefix_find(m->prefixes, 0, token, n, &length);
+    return length;
+}
+
 void memory_audit(rt_memory *m)
 {
     int32_t *slots = calloc((size_t)m->slots.n, 4), *rows = calloc((size_t)m->rows.n, 4),

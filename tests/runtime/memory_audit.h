@@ -9,4 +9,7 @@
  * conv state entries with NaN, so that reading them changes results. */
 void memory_audit(rt_memory *m);
 
+/* Length of the longest cached prefix of token[0, n) of owner 0; 0 without a cache. */
+int32_t memory_prefix_find(const rt_memory *m, const int32_t *token, int32_t n);
+
 #endif

@@ -1,8 +1,6 @@
 /* See memory_fixture.h. */
 #include "memory_fixture.h"
 
-#include "numerics/checksum.h"
-
 const rt_model memory_model = { .n_recurrent = 1,
                                 .n_attention = 1,
                                 .fingerprint = { 1, 2, 3 },
@@ -34,10 +32,4 @@ gdn_status memory_advance(rt_memory *m, int32_t seq, int32_t n)
     for (int32_t p = rt_memory_seq_length(m, seq) - n; p < rt_memory_seq_length(m, seq); p++)
         rt_memory_hidden_put(m, seq, p, p, &(float){ (float)p });
     return GDN_OK;
-}
-
-void memory_sign(unsigned char *save, uint64_t n)
-{
-    const uint64_t sum = gdn_checksum(save, n - 8);
-    memcpy(save + n - 8, &sum, 8);
 }

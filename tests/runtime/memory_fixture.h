@@ -14,7 +14,4 @@ rt_memory *memory_open(gdn_context *context, int32_t n_seqs, int32_t n_cells, in
 /* A step of n tokens of one sequence, which writes hidden rows and no state. */
 gdn_status memory_advance(rt_memory *m, int32_t seq, int32_t n);
 
-/* Makes the checksum at the end of a save right. */
-void memory_sign(unsigned char *save, uint64_t n);
-
 #endif

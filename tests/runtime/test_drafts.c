@@ -1,5 +1,5 @@
-/* The draft head, with engines that draft and engines that do not: what each keeps, saves and loads. How far the head
- * catches up, and how many of its passes serve many sequences.
+/* The draft head, with engines that draft and engines that do not: what each keeps, and what goes from one to the
+ * other. How far the head catches up, and how many of its passes serve many sequences.
  *
  *   test_drafts FOLDER    the folder that has fixtures/ */
 #include <stdlib.h>
@@ -11,8 +11,13 @@ enum { R = 3, CONTEXT = 96, LONG = 70 };
 
 static rt_engine *open_engine(const rt_model *model, int32_t n_seqs, int32_t draft)
 {
-    return fixture_open(
-        model, &(fixture_engine){ .n_seqs = n_seqs, .n_ctx = CONTEXT, .n_batch = 64, .n_rollback = R, .draft = draft });
+    return fixture_open(model, &(fixture_engine){ .n_seqs = n_seqs,
+                                                  .n_ctx = CONTEXT,
+                                                  .n_batch = 64,
+                                                  .n_rollback = R,
+                                                  .draft = draft,
+                                                  .n_prefixes = 1,
+                                                  .prefix_interval = CONTEXT + 1 });
 }
 
 static void make_text(const rt_model *model, uint64_t seed, int32_t *token)
@@ -64,13 +69,27 @@ static void lags(const rt_model *model)
     }
 }
 
-static unsigned char *save(rt_engine *e, uint64_t *n)
+static unsigned char saved[1 << 20];
+static uint64_t n_saved;
+static gdn_status append(void *user, const void *bytes, uint64_t n)
 {
-    rt_memory *m = rt_engine_memory(e);
-    *n = rt_memory_save_size(m, 0);
-    unsigned char *bytes = malloc(*n);
-    NEED(bytes && !rt_memory_save(m, 0, bytes, *n));
-    return bytes;
+    (void)user;
+    NEED(n_saved + n <= sizeof saved);
+    memcpy(saved + n_saved, bytes, n);
+    n_saved += n;
+    return GDN_OK;
+}
+
+/* Sequence 0 of `from`, which has these tokens, goes to the empty engine `to`. */
+static void move(rt_engine *from, rt_engine *to, const int32_t *token, int32_t n)
+{
+    rt_memory *a = rt_engine_memory(from), *b = rt_engine_memory(to);
+    rt_prefix_saved loaded;
+    int32_t length;
+    n_saved = 0;
+    NEED(!rt_memory_prefix_keep(a, 0) && !rt_memory_prefix_save_one(a, 0, token, n, append, NULL));
+    NEED(!rt_memory_prefix_load(b, 0, saved, n_saved, &loaded) && loaded.n == 1);
+    NEED(!rt_memory_prefix_start(b, 0, token, n, &length) && length == n);
 }
 
 /* A head that begins anew looks at nothing before: what lies in its cells there does not matter. And where a
@@ -78,20 +97,18 @@ static unsigned char *save(rt_engine *e, uint64_t *n)
 static void anew(const rt_model *model)
 {
     int32_t text[CONTEXT], draft[2][R];
-    uint64_t n, rows;
+    uint64_t rows;
     make_text(model, 5, text);
     for (int poison = 0; poison < 2; poison++) {
         rt_engine *a = open_engine(model, 1, 0), *b = open_engine(model, 1, 1);
         rt_memory *m = rt_engine_memory(b);
         const size_t bytes = (size_t)CONTEXT * 4 * (size_t)(model->hp.n_head_kv * model->hp.head_dim);
         read_text(a, 0, text, LONG, 0);
-        unsigned char *saved = save(a, &n);
         memset(rt_memory_k(m, model->n_attention), poison ? 0x7E : 0, bytes);
         memset(rt_memory_v(m, model->n_attention), poison ? 0x7E : 0, bytes);
-        NEED(!rt_memory_load(m, 0, saved, n));
-        free(saved);
+        move(a, b, text, LONG);
         read_text(b, 0, text, 1, 0);
-        REQUIRE(drafts(b, 0, 1, draft[poison], &rows) == R && rt_memory_draft_from(m, 0) == LONG + 1);
+        REQUIRE(drafts(b, 0, 1, draft[poison], &rows) == R && rt_memory_draft_from(m, 0) == LONG);
         rt_engine_destroy(a);
         rt_engine_destroy(b);
     }
@@ -140,12 +157,12 @@ static void batched(const rt_model *model)
     rt_engine_destroy(e);
 }
 
-/* A save of an engine without drafts, and of a model without its MTP block, continues with the same bits in an engine
- * with drafts. It drafts again from the next token on. The reverse works as well. */
+/* A prefix of an engine without drafts, and of a model without its MTP block, continues with the same bits in an engine
+ * with drafts. It drafts again from its end on. The reverse works as well. */
 static void loads(const rt_model *model, const rt_model *trunk)
 {
     int32_t text[CONTEXT], draft[R];
-    uint64_t n, rows;
+    uint64_t rows;
     make_text(model, 3, text);
     REQUIRE(trunk->hp.n_mtp == 0 && model->hp.n_mtp == 1 &&
             !memcmp(&trunk->fingerprint, &model->fingerprint, sizeof model->fingerprint) &&
@@ -160,37 +177,23 @@ static void loads(const rt_model *model, const rt_model *trunk)
                       *b = open_engine(ways[w].to, 1, ways[w].to_drafts);
             rt_memory *m = rt_engine_memory(b);
             read_text(a, 0, text, length, 0);
-            if (ways[w].from_drafts) REQUIRE(drafts(a, 0, text[length], draft, &rows) == R);
-            unsigned char *bytes = save(a, &n);
-            NEED(!rt_memory_load(m, 0, bytes, n));
-            free(bytes);
-            REQUIRE(rt_memory_seq_length(m, 0) == length);
-            if (ways[w].to_drafts && !ways[w].from_drafts) { /* the row before the end is not there: nothing is fed */
-                REQUIRE(drafts(b, 0, text[length], draft, &rows) == 0 && rows == 0);
-                REQUIRE(rt_memory_draft_length(m, 0) == 0);
-            }
+            if (ways[w].from_drafts) NEED(!rt_draft_catch_up(a, 0));
+            move(a, b, text, length);
             for (int32_t i = length; i < length + 3; i++) {
                 read_text(a, 0, text + i, 1, 0);
                 read_text(b, 0, text + i, 1, 0);
                 REQUIRE(rt_engine_logits(a, 0) &&
                         !memcmp(rt_engine_logits(a, 0), rt_engine_logits(b, 0), 4 * (size_t)model->hp.n_vocab));
-                if (ways[w].to_drafts)
-                    REQUIRE(drafts(b, 0, text[i + 1], draft, &rows) == R && rows <= (uint64_t)length + 3 + R);
-                if (ways[w].to_drafts && !ways[w].from_drafts) /* it begins with the first token after loading */
-                    REQUIRE(rt_memory_draft_from(m, 0) == length + 1 && rt_memory_draft_length(m, 0) == i + 1);
+                if (!ways[w].to_drafts) continue;
+                REQUIRE(drafts(b, 0, text[i + 1], draft, &rows) == R && rows <= (uint64_t)length + 3 + R);
+                REQUIRE(rt_memory_draft_from(m, 0) == (ways[w].from_drafts ? 0 : length) &&
+                        rt_memory_draft_length(m, 0) == i + 1);
             }
             if (!ways[w].to_drafts) {
                 const rt_draft_request ask = { 0, 1, R };
                 int32_t none;
                 REQUIRE(rt_draft_mtp(b, &ask, 1, R, 0.0f, draft, &none) == GDN_UNSUPPORTED);
             }
-            bytes = save(b, &n); /* and what began anew can be saved, and begins anew again */
-            NEED(!rt_memory_load(rt_engine_memory(a), 0, bytes, n) &&
-                 rt_memory_seq_length(rt_engine_memory(a), 0) == length + 3 && !rt_memory_load(m, 0, bytes, n));
-            if (ways[w].to_drafts && !ways[w].from_drafts)
-                REQUIRE(rt_memory_draft_length(m, 0) == 0 && drafts(b, 0, 1, draft, &rows) == R &&
-                        rt_memory_draft_from(m, 0) > length);
-            free(bytes);
             REQUIRE(!rt_memory_seq_rm(m, 0, 0, -1) && rt_memory_draft_from(m, 0) == 0 &&
                     rt_memory_draft_length(m, 0) == 0);
             rt_engine_destroy(a);
@@ -207,6 +210,12 @@ static void limits(const rt_model *model, const rt_model *trunk)
     rt_engine *e = fixture_open(
         model,
         &(fixture_engine){ .n_ctx = CONTEXT, .n_cells = CONTEXT + 8, .n_batch = 64, .n_rollback = R, .draft = 1 });
+    rt_step *step;
+    read_text(e, 0, text, 9, 0);
+    NEED(!rt_memory_step_begin(rt_engine_memory(e), &(rt_token_run){ 0, 0, 1 }, 1, &step));
+    rt_memory_step_commit(rt_engine_memory(e), step); /* its hidden row was not stored: nothing is fed */
+    REQUIRE(drafts(e, 0, 1, draft, &rows) == 0 && rows == 0);
+    NEED(!rt_memory_seq_rm(rt_engine_memory(e), 0, 0, -1));
     read_text(e, 0, text, CONTEXT - 1, 0);
     REQUIRE(drafts(e, 0, 1, draft, &rows) == R); /* the last of them is at the last position */
     read_text(e, 0, text, 1, 0);

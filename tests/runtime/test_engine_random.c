@@ -1,10 +1,10 @@
 /* Thousands of random operations on one engine with several sequences. Operations are ragged batches in any order,
- * rollbacks, copies, removals, saves and loads, drafts, refused calls, and failures of the device within a step.
+ * rollbacks, copies, removals, drafts, refused calls, and failures of the device within a step.
  *
  * Another engine, with one sequence and no snapshots, decodes each sequence's tokens from scratch. Every row of logits
  * and every draft must have the same bits.
  *
- * Engines alternate between rollback by snapshots and by a replay log, and load each other's saves.
+ * Engines alternate between rollback by snapshots and by a replay log.
  *
  * With `prefixes` the engines have prefix caches of several sizes. Sequences then have few different tokens and begin
  * with those of earlier sequences.
@@ -21,7 +21,7 @@
 #include "memory_audit.h"
 #include "runtime/memory/memory_internal.h"
 
-enum { N_SEQS = 5, ROLLBACK = 3, MAX_LENGTH = 40, N_CELLS = 150, N_CACHE = 1 << 16, N_SAVES = 3, N_SEEN = 12 };
+enum { N_SEQS = 5, ROLLBACK = 3, MAX_LENGTH = 40, N_CELLS = 150, N_CACHE = 1 << 16, N_SEEN = 12 };
 enum { MOST = 12 }; /* rows of a sequence in a batch */
 
 /* ---- The device, which can fail ---- */
@@ -87,12 +87,6 @@ static uint64_t truth_of(truth *t, const int32_t *tokens, int32_t n)
 typedef struct list {
     int32_t token[MAX_LENGTH], n;
 } list;
-typedef struct save {
-    unsigned char *bytes;
-    uint64_t n;
-    list was[N_SEQS];
-    int32_t seq;
-} save;
 
 typedef struct world {
     truth *t;
@@ -100,8 +94,7 @@ typedef struct world {
     rt_memory *m;
     list seq[N_SEQS];
     int32_t must[N_SEQS]; /* the smallest length that has to be returnable, after the last step alone */
-    save saved[N_SAVES];
-    list seen[N_SEEN]; /* that sequences held some time ago */
+    list seen[N_SEEN];    /* that sequences held some time ago */
     int prefixes;
     int64_t started, evicted, kept; /* tokens that a sequence started with; checkpoints that gave way; kept sequences */
     uint64_t random;
@@ -116,12 +109,11 @@ static void must_be_whole(world *w)
 
 static int32_t below(world *w, int32_t n) { return (int32_t)(test_random(&w->random) % (uint64_t)n); }
 
-/* A state that is gone is neither gone on with nor saved. */
+/* A state that is gone is not gone on with. */
 static void must_be_lost(world *w, int32_t s)
 {
     const rt_batch more = FIELDS(.n_rows = 1, .token = (int32_t[]){ 0 }, .seq = (int32_t[]){ s });
-    REQUIRE(rt_memory_seq_min_length(w->m, s) == rt_memory_seq_length(w->m, s) + 1 && !rt_memory_save_size(w->m, s));
-    REQUIRE(rt_memory_save(w->m, s, w, sizeof *w) == GDN_INVALID_ARGUMENT);
+    REQUIRE(rt_memory_seq_min_length(w->m, s) == rt_memory_seq_length(w->m, s) + 1);
     REQUIRE(rt_engine_decode(w->e, &more) == GDN_INVALID_ARGUMENT && !rt_memory_seq_rm(w->m, s, 0, -1));
     w->seq[s].n = 0;
     w->lost++;
@@ -267,34 +259,13 @@ static void copy_or_clear(world *w)
     }
 }
 
-static void save_or_load(world *w)
-{
-    save *s = &w->saved[below(w, N_SAVES)];
-    if (!s->bytes || below(w, 2)) {
-        const int32_t seq = below(w, 3) ? below(w, N_SEQS) : -1;
-        free(s->bytes);
-        s->n = rt_memory_save_size(w->m, seq);
-        s->bytes = malloc(s->n ? s->n : 1);
-        s->seq = seq;
-        memcpy(s->was, w->seq, sizeof s->was);
-        NEED(s->bytes && s->n && !rt_memory_save(w->m, seq, s->bytes, s->n));
-        return;
-    }
-    const int32_t to = s->seq < 0 ? -1 : below(w, N_SEQS);
-    const gdn_status status = rt_memory_load(w->m, to, s->bytes, s->n);
-    REQUIRE(!status || status == GDN_OUT_OF_MEMORY);
-    if (!status && to < 0) memcpy(w->seq, s->was, sizeof w->seq);
-    else if (!status) w->seq[to] = s->was[s->seq];
-    if (!status) must_be_whole(w);
-}
-
 /* Keeps what a sequence has. With a log its state moves up to its end. */
 static void keep(world *w)
 {
     const int32_t s = below(w, N_SEQS), n = w->seq[s].n;
     REQUIRE(!rt_memory_prefix_keep(w->m, s) && rt_memory_seq_length(w->m, s) == n);
     if (w->m->n_log) w->must[s] = n;
-    w->kept += n && rt_memory_prefix_find(w->m, w->seq[s].token, n) == n;
+    w->kept += n && memory_prefix_find(w->m, w->seq[s].token, n) == n;
 }
 
 /* Starts a sequence with the tokens of an earlier one, as far as the cache has them. */
@@ -312,7 +283,7 @@ static void start(world *w)
         own->n = 0;
     }
     const rt_prefix_stats c = rt_memory_prefix_stats_of(w->m);
-    const int32_t found = rt_memory_prefix_find(w->m, with.token, with.n);
+    const int32_t found = memory_prefix_find(w->m, with.token, with.n);
     int32_t length = -1;
     REQUIRE(found <= with.n && (c.n_max || found == 0));
     REQUIRE(!rt_memory_prefix_start(w->m, s, with.token, with.n, &length));
@@ -343,7 +314,7 @@ static void draft(world *w)
         rt_memory *m = rt_engine_memory(w->t->engine);
         int32_t expected[ROLLBACK], n_expected, seq[MAX_LENGTH] = { 0 };
         const rt_batch batch = { l->n, l->token, seq, NULL };
-        if (!n_got[i]) continue; /* no cells, or hidden rows that a load or a failure has lost */
+        if (!n_got[i]) continue; /* no cells, or hidden rows that a failure has lost */
         REQUIRE(n_got[i] == ask[i].n_max);
         const int anew =
             rt_memory_draft_from(w->m, ask[i].seq) > 0; /* it did not read all: other drafts, if it comes to that */
@@ -406,12 +377,11 @@ static void drive(const rt_model *model, const char *name, int64_t n_operations,
             must_be_whole(&w);
         }
         w.logs += w.m->n_log > 0;
-        const int32_t what = below(&w, prefixes ? 20 : 16);
+        const int32_t what = below(&w, prefixes ? 18 : 14);
         if (what < 7) decode(&w);
         else if (what < 10) roll_back(&w);
         else if (what < 12) copy_or_clear(&w);
-        else if (what < 14) save_or_load(&w);
-        else if (what > 15) start(&w);
+        else if (what > 13) start(&w);
         else if (model->hp.n_mtp) draft(&w);
         memory_audit(w.m);
         if (test_failed) {
@@ -435,7 +405,6 @@ static void drive(const rt_model *model, const char *name, int64_t n_operations,
     REQUIRE(w.rows && w.rollbacks && w.refused && w.failed && w.lost && w.folds && w.logs &&
             ((w.drafts && w.anew) || !model->hp.n_mtp));
     REQUIRE((w.started && w.evicted && w.kept > 20) || !prefixes);
-    for (int i = 0; i < N_SAVES; i++) free(w.saved[i].bytes);
     rt_engine_destroy(w.e);
     rt_engine_destroy(t->engine);
     free(t);

@@ -1,4 +1,4 @@
-/* The memory alone, without kernels: what is refused and changes nothing, cells of drafts, saves, sizes, and
+/* The memory alone, without kernels: what is refused and changes nothing, cells of drafts, sizes, and
  * allocations that fail. States and rollbacks are tested with kernels, in test_engine_random.c.
  *
  * Linked with --wrap=rt_calloc, so that allocations fail on request. */
@@ -83,7 +83,6 @@ static void refusals(void)
     const rt_token_run bad[] = { { 9, 0, 1 }, { -1, 0, 1 }, { 0, 0, 0 }, { 0, 1, 1 }, { 0, 0, -3 } };
     rt_memory *m = memory_open(context, 3, 64, 3);
     rt_step *step, *second;
-    char some[300];
     NEED(!memory_advance(m, 0, 9));
     REQUIRE(rt_memory_seq_min_length(m, 0) == 6);
     REFUSED(m, rt_memory_seq_rm(m, 0, 2, -1), UNABLE); /* attention is not trimmed where the state cannot be */
@@ -104,12 +103,10 @@ static void refusals(void)
         REFUSED(m, rt_memory_seq_cp(m, 0, active ? 1 : 9), NO);
         REFUSED(m, rt_memory_seq_cp(m, active ? 0 : -1, 0), NO);
         REFUSED(m, rt_memory_draft_reserve(m, seq, 1, NULL), NO);
-        REFUSED(m, rt_memory_load(m, seq, some, sizeof some), NO);
         if (!active) continue;
         REFUSED(m, rt_memory_step_begin(m, twice, 1, &second), NO);
-        REFUSED(m, rt_memory_save(m, 0, some, sizeof some), NO);
         REFUSED(m, rt_memory_seq_rm(m, 0, 0, -1), NO);
-        REQUIRE(!second && !rt_memory_save_size(m, 0));
+        REQUIRE(!second);
         rt_memory_step_cancel(m, step, 0);
         REQUIRE(digest(m) == before);
         rt_memory_step_commit(m, step); /* it is over: nothing happens */
@@ -182,133 +179,7 @@ static void drafts(void)
     rt_memory_destroy(m);
 }
 
-/* ---- Saves ---- */
-
-static unsigned char *save(rt_memory *m, int32_t seq, uint64_t *n)
-{
-    *n = rt_memory_save_size(m, seq);
-    unsigned char *bytes = calloc(*n + 64, 1); /* with room for rows that the test adds */
-    NEED(*n && bytes && !rt_memory_save(m, seq, bytes, *n));
-    REFUSED(m, rt_memory_save(m, seq, bytes + 1, *n - 1), NO);
-    return bytes;
-}
-
-/* The sequence in a memory of any other size is the same to the byte, at the one length that was saved. */
-static void other_sizes(void)
-{
-    for (int32_t R = 0; R <= 4; R++) {
-        rt_memory *a = memory_open(context, 2, 48, 3), *b = memory_open(context, 3, 40, R);
-        uint64_t n, m;
-        const rt_pool pool = rt_memory_pool(a, 0);
-        NEED(!memory_advance(a, 1, 11));
-        for (uint64_t i = 0; i < pool.state.bytes; i++) ((unsigned char *)pool.state.data)[i] = (unsigned char)i;
-        for (uint64_t i = 0; i < pool.conv.bytes; i++) ((unsigned char *)pool.conv.data)[i] = (unsigned char)(i * 3);
-        for (uint64_t i = 0; i < 96; i++)
-            rt_memory_k(a, 0)[i] = (unsigned char)(i * 5), rt_memory_v(a, 1)[i] = (unsigned char)(i * 7);
-        rt_memory_draft_set_length(a, 1, 11);
-        NEED(!rt_memory_seq_rm(a, 1, 9, -1));
-        unsigned char *bytes = save(a, 1, &n);
-        for (int32_t s = 0; s < 3; s++) NEED(!memory_advance(b, s, 12));
-        REQUIRE(!rt_memory_load(b, 2, bytes, n) && rt_memory_seq_min_length(b, 2) == 9 &&
-                rt_memory_draft_length(b, 2) == 9);
-        REQUIRE(rt_memory_hidden_row(b, 2, 8, NULL));
-        memory_audit(b);
-        unsigned char *again = save(b, 2, &m);
-        again[sizeof(rt_save_header)] = bytes[sizeof(rt_save_header)]; /* the sequence's number */
-        REQUIRE(m == n && !memcmp(bytes, again, n - 8), "with %d snapshots", (int)R);
-        NEED(!memory_advance(b, 2, 2));
-        free(bytes);
-        bytes = save(b, -1, &n);
-        REFUSED(a, rt_memory_load(a, -1, bytes, n), NO); /* three sequences into two */
-        free(bytes);
-        NEED(!rt_memory_seq_rm(b, 2, 0, -1));
-        bytes = save(b, -1, &n);
-        REQUIRE(!rt_memory_load(a, -1, bytes, n) && rt_memory_seq_length(a, 1) == 12 && !memory_advance(a, 0, 1));
-        memory_audit(a);
-        free(bytes);
-        free(again);
-        rt_memory_destroy(a);
-        rt_memory_destroy(b);
-    }
-}
-
-/* Every changed byte, every end and every number that contradicts the rest is refused; fuzz_memory_load goes on. */
-static void malformed(void)
-{
-    enum { HEAD = sizeof(rt_save_header) };
-    rt_memory *m = memory_open(context, 3, 40, 2);
-    uint64_t n;
-    NEED(!memory_advance(m, 0, 5) && !memory_advance(m, 1, 6));
-    rt_memory_draft_set_length(m, 0, 5);
-    unsigned char *bytes = save(m, -1, &n), *copy = malloc(n);
-    NEED(copy);
-    for (uint64_t at = 0; at < n; at++) {
-        bytes[at] ^= 1;
-        REFUSED(m, rt_memory_load(m, -1, bytes, n), NO);
-        bytes[at] ^= 1;
-        REFUSED(m, rt_memory_load(m, -1, bytes, at), NO);
-        if (at < HEAD + 8) continue;
-        memcpy(copy, bytes, at); /* cut short, otherwise right */
-        memcpy(copy + offsetof(rt_save_header, bytes), &at, 8);
-        memory_sign(copy, at);
-        FAILS(rt_memory_load(m, -1, copy, at), NO, "ends within");
-    }
-    REFUSED(m, rt_memory_load(m, -1, NULL, 0), NO);
-    REFUSED(m, rt_memory_load(m, 0, bytes, n), NO);
-    const uint64_t second = HEAD + rt_memory_save_seq_bytes(m, &(rt_save_seq){ 0, 5, 5, 1 });
-#define AT(member) offsetof(rt_save_header, member)
-#define OF(member) HEAD + offsetof(rt_save_seq, member), second + offsetof(rt_save_seq, member)
-    const uint64_t members[] =
-        FIELDS(AT(magic), AT(version), AT(kind), AT(fingerprint), AT(bytes), AT(state_bytes), AT(conv_slot_bytes),
-               AT(kv_bytes), AT(hidden_bytes), AT(kv_type), AT(kernel), AT(n_recurrent), AT(n_attention), AT(has_draft),
-               AT(n_seqs), OF(seq), OF(length), OF(draft), OF(n_hidden));
-    const int32_t values[] = { 1 << 30, INT32_MIN, INT32_MAX, -1, 40, 41, 3 };
-    enum { N_MEMBERS = sizeof members / sizeof *members };
-    for (int i = 0; i < N_MEMBERS; i++)
-        for (int v = 0; v < 7; v++) {
-            memcpy(copy, bytes, n);
-            memcpy(copy + members[i], &values[v], 4);
-            memory_sign(copy, n);
-            if (!memcmp(copy, bytes, n - 8)) continue;
-            const uint64_t before = digest(m);
-            const gdn_status status = rt_memory_load(m, -1, copy, n);
-            REQUIRE(status == NO || status == FULL, "%d at byte %d of a save", (int)values[v], (int)members[i]);
-            REQUIRE(digest(m) == before);
-        }
-    memcpy(copy, bytes, n);
-    *(int32_t *)(void *)(copy + AT(version)) = 2;
-    memory_sign(copy, n);
-    FAILS(rt_memory_load(m, -1, copy, n), NO, "another release saved the state, in version 2 of the format");
-    const char *const differs[] = { "hyperparameters differ", "tokenizer differs", "weights differ" };
-    for (size_t i = 0; i < 3; i++) {
-        memcpy(copy, bytes, n);
-        copy[AT(fingerprint) + 8 * i] ^= 1;
-        memory_sign(copy, n);
-        FAILS(rt_memory_load(m, -1, copy, n), NO, differs[i]);
-    }
-    free(bytes);
-    for (int which = 0; which < 2; which++) { /* more draft or hidden rows than tokens, with bytes for them */
-        bytes = save(m, 0, &n);
-        rt_save_seq *record = (rt_save_seq *)(void *)(bytes + HEAD);
-        *(which ? &record->n_hidden : &record->draft) = 6;
-        n = HEAD + rt_memory_save_seq_bytes(m, record) + 8;
-        memcpy(bytes + AT(bytes), &n, 8);
-        memory_sign(bytes, n);
-        FAILS(rt_memory_load(m, 0, bytes, n), NO, "contradicts");
-        free(bytes);
-    }
-    bytes = save(m, -1, &n);
-    rt_memory *small = memory_open(context, 3, 10, 2); /* 11 cells are needed */
-    NEED(!memory_advance(small, 0, 4));
-    REFUSED(small, rt_memory_load(small, -1, bytes, n), FULL);
-    rt_memory_destroy(small);
-    REQUIRE(!rt_memory_load(m, -1, bytes, n));
-    free(bytes);
-    free(copy);
-    rt_memory_destroy(m);
-}
-
-/* A model without a draft head: nothing of one is kept, or taken from a save. */
+/* A model without a draft head: nothing of one is kept. */
 static void no_draft_head(void)
 {
     rt_model model = memory_model;
@@ -316,22 +187,9 @@ static void no_draft_head(void)
     const rt_memory_desc desc = FIELDS(.model = &model, .device = context, .host = context, .n_seqs = 2, .n_cells = 8,
                                        .n_rollback = 1, .kv_type = GDN_F32);
     rt_memory *m;
-    uint64_t n;
     NEED(!rt_memory_create(&desc, &m) && !memory_advance(m, 0, 3));
     rt_memory_draft_set_length(m, 0, 3);
     REQUIRE(!rt_memory_hidden_row(m, 0, 2, NULL) && !rt_memory_draft_length(m, 0) && !rt_memory_seq_cp(m, 0, 1));
-    n = rt_memory_save_size(m, 0);
-    unsigned char *bytes = malloc(n);
-    NEED(bytes && !rt_memory_save(m, 0, bytes, n) && !rt_memory_load(m, 1, bytes, n));
-    for (int which = 0; which < 2; which++) { /* neither adds a byte */
-        const size_t at =
-            sizeof(rt_save_header) + (which ? offsetof(rt_save_seq, draft) : offsetof(rt_save_seq, n_hidden));
-        bytes[at] = 1;
-        memory_sign(bytes, n);
-        REQUIRE(rt_memory_load(m, 1, bytes, n) == NO);
-        bytes[at] = 0;
-    }
-    free(bytes);
     rt_memory_destroy(m);
 }
 
@@ -406,7 +264,6 @@ static void no_memory(void)
 {
     rt_memory *m = NULL;
     rt_step *step;
-    uint64_t n;
     for (int device = 0; device < 2; device++)
         for (int64_t i = 0, created = 0; !created; i++) {
             const rt_memory_desc desc =
@@ -429,18 +286,14 @@ static void no_memory(void)
     }
     calloc_fails_in = -1;
     NEED(!memory_advance(m, 0, 60) && !memory_advance(m, 0, 10) && !memory_advance(m, 2, 3));
-    unsigned char *bytes = save(m, 0, &n);
     calloc_fails_in = 0;
     REFUSED(m, rt_memory_seq_cp(m, 0, 2), FULL);
+    calloc_fails_in = -1;
     NEED(!rt_memory_seq_rm(m, 0, 0, -1));
-    calloc_fails_in = 0;
-    REFUSED(m, rt_memory_load(m, 2, bytes, n), FULL);
     calloc_fails_in = 0;
     REFUSED(m, rt_memory_draft_reserve(m, 2, 70, NULL), FULL);
     calloc_fails_in = -1;
-    REQUIRE(!rt_memory_load(m, 2, bytes, n) && rt_memory_seq_length(m, 2) == 70);
     memory_audit(m);
-    free(bytes);
     rt_memory_destroy(m);
 }
 
@@ -451,8 +304,6 @@ int main(void)
     refusals();
     copies();
     drafts();
-    other_sizes();
-    malformed();
     no_draft_head();
     sizes();
     no_memory();

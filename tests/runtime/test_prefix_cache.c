@@ -102,7 +102,7 @@ static void lengths(const rt_model *model)
                 REQUIRE(rt_memory_prefix_stats_of(p.m).n_written == (uint64_t)(n / N));
                 REQUIRE(start(&p, 1, text, n) == (n - 1) / N * N);
                 go_on(&p, 1, text, n);
-                REQUIRE(rt_memory_prefix_find(p.m, text, n) == n / N * N);
+                REQUIRE(memory_prefix_find(p.m, text, n) == n / N * N);
                 close_pair(&p);
             }
 }
@@ -143,15 +143,14 @@ static void least_recent(const rt_model *model)
     REQUIRE(start(&p, 0, text[0], 20) == 16); /* now the second was used least recently */
     REQUIRE(start(&p, 1, text[2], 17) == 0);
     go_on(&p, 1, text[2], 17);
-    REQUIRE(rt_memory_prefix_find(p.m, text[0], 16) == 16 && rt_memory_prefix_find(p.m, text[2], 16) == 16);
-    REQUIRE(rt_memory_prefix_find(p.m, text[1], 16) == 0 && rt_memory_prefix_stats_of(p.m).n_evicted == 1);
+    REQUIRE(memory_prefix_find(p.m, text[0], 16) == 16 && memory_prefix_find(p.m, text[2], 16) == 16);
+    REQUIRE(memory_prefix_find(p.m, text[1], 16) == 0 && rt_memory_prefix_stats_of(p.m).n_evicted == 1);
     /* those that go while a sequence has started from them: it keeps what it has */
     NEED(!feed(p.e, 2, text[3], 0, 17) && !rt_memory_seq_rm(p.m, 2, 0, -1));
-    REQUIRE(rt_memory_prefix_find(p.m, text[0], 16) == 16 &&
-            rt_memory_prefix_find(p.m, text[2], 16) == 0); /* one was hit */
-    REQUIRE(start(&p, 2, text[3], 17) == 16);              /* of two, one may be shared */
+    REQUIRE(memory_prefix_find(p.m, text[0], 16) == 16 && memory_prefix_find(p.m, text[2], 16) == 0); /* one was hit */
+    REQUIRE(start(&p, 2, text[3], 17) == 16); /* of two, one may be shared */
     NEED(!rt_memory_seq_rm(p.m, 2, 0, -1) && !feed(p.e, 2, text[1], 0, 17));
-    REQUIRE(rt_memory_prefix_find(p.m, text[0], 16) == 0 && rt_memory_prefix_find(p.m, text[3], 16) == 16 &&
+    REQUIRE(memory_prefix_find(p.m, text[0], 16) == 0 && memory_prefix_find(p.m, text[3], 16) == 16 &&
             rt_memory_seq_length(p.m, 0) == 16);
     memory_audit(p.m);
     go_on(&p, 0, text[0], 30);
@@ -163,21 +162,20 @@ static void least_recent(const rt_model *model)
     NEED(!feed(p.e, 2, text[0], 0, 17) &&
          !rt_memory_seq_rm(p.m, 0, 0, -1)); /* read again, without looking: that is a use */
     REQUIRE(rt_memory_prefix_stats_of(p.m).n_written == 2 && !feed(p.e, 0, text[2], 0, 17));
-    REQUIRE(rt_memory_prefix_find(p.m, text[0], 16) == 16 && rt_memory_prefix_find(p.m, text[1], 16) == 0);
+    REQUIRE(memory_prefix_find(p.m, text[0], 16) == 16 && memory_prefix_find(p.m, text[1], 16) == 0);
     close_pair(&p);
 
     p = open_pair(model, 2, 16, 64, 0); /* a step that comes to two places takes one, where the other was hit */
     NEED(!feed(p.e, 0, text[0], 0, 17));
     REQUIRE(start(&p, 1, text[0], 17) == 16 && !feed(p.e, 2, text[1], 0, 36));
-    REQUIRE(rt_memory_prefix_find(p.m, text[0], 16) == 16 && rt_memory_prefix_find(p.m, text[1], 36) == 16);
+    REQUIRE(memory_prefix_find(p.m, text[0], 16) == 16 && memory_prefix_find(p.m, text[1], 36) == 16);
     close_pair(&p);
 
     p = open_pair(model, 1, 4, 64, 0); /* a cache of one: the longest of a prompt */
     NEED(!feed(p.e, 0, text[0], 0, 30));
     REQUIRE(start(&p, 1, text[0], 30) == 28 && rt_memory_prefix_stats_of(p.m).n_written == 1);
     go_on(&p, 1, text[0], LENGTH);
-    REQUIRE(rt_memory_prefix_find(p.m, text[0], LENGTH) == LENGTH &&
-            rt_memory_prefix_find(p.m, text[0], LENGTH - 1) == 0);
+    REQUIRE(memory_prefix_find(p.m, text[0], LENGTH) == LENGTH && memory_prefix_find(p.m, text[0], LENGTH - 1) == 0);
     close_pair(&p);
 }
 
@@ -198,7 +196,7 @@ static void common_beginning(const rt_model *model, int32_t n_cells)
         go_on(&p, 0, text[i], LENGTH);
         make_text(model, 90 + (uint64_t)i, other);
         if (i > 0 && !n_cells) NEED(!feed(p.e, 1, other, 0, LENGTH) && !rt_memory_seq_rm(p.m, 1, 0, -1));
-        REQUIRE(i < 1 || rt_memory_prefix_find(p.m, text[0], WHOLE) == WHOLE);
+        REQUIRE(i < 1 || memory_prefix_find(p.m, text[0], WHOLE) == WHOLE);
     }
     close_pair(&p);
 }
@@ -213,27 +211,16 @@ static void cells(const rt_model *model)
     REQUIRE(rt_memory_free_cells(p.m) == 48 && rt_memory_prefix_stats_of(p.m).n_cells == 40);
     REQUIRE(start(&p, 0, text[0], 21) == 20 && rt_memory_free_cells(p.m) == 28);
     NEED(!rt_memory_seq_rm(p.m, 0, 0, -1) && !feed(p.e, 1, text[2], 0, 10)); /* 8 were free: one interval goes */
-    REQUIRE(rt_memory_prefix_find(p.m, text[0], 20) == 20 && rt_memory_prefix_find(p.m, text[1], 20) == 16);
+    REQUIRE(memory_prefix_find(p.m, text[0], 20) == 20 && memory_prefix_find(p.m, text[1], 20) == 16);
     memory_audit(p.m);
     const int32_t *reserved;
-    REQUIRE(!rt_memory_draft_reserve(p.m, 1, 7, &reserved) && rt_memory_prefix_find(p.m, text[1], 20) < 16);
-    REQUIRE(rt_memory_prefix_find(p.m, text[0], 20) == 20 && !rt_memory_draft_reserve(p.m, 1, 0, NULL));
+    REQUIRE(!rt_memory_draft_reserve(p.m, 1, 7, &reserved) && memory_prefix_find(p.m, text[1], 20) < 16);
+    REQUIRE(memory_prefix_find(p.m, text[0], 20) == 20 && !rt_memory_draft_reserve(p.m, 1, 0, NULL));
     go_on(&p, 1, text[2], LENGTH); /* and now all but what fits beside it */
-    REQUIRE(rt_memory_prefix_find(p.m, text[1], 20) == 0 && rt_memory_free_cells(p.m) == 8);
+    REQUIRE(memory_prefix_find(p.m, text[1], 20) == 0 && rt_memory_free_cells(p.m) == 8);
     REQUIRE(start(&p, 0, text[2], LENGTH) == LENGTH - 4); /* which takes no cells */
     REQUIRE(rt_memory_free_cells(p.m) == 8 && feed(p.e, 2, text[0], 0, 9) == GDN_OUT_OF_MEMORY);
     go_on(&p, 0, text[2], LENGTH);
-    /* a load gets cells of the cache, too: of what it replaces, and of others */
-    const uint64_t n = rt_memory_save_size(p.m, 0);
-    void *bytes = malloc(n);
-    NEED(bytes && !rt_memory_save(p.m, 0, bytes, n) && !rt_memory_seq_rm(p.m, 1, 0, -1));
-    REQUIRE(!rt_memory_load(p.m, 0, bytes, n) && rt_memory_free_cells(p.m) == 8);
-    memory_audit(p.m);
-    NEED(!rt_memory_seq_rm(p.m, -1, 0, -1) && !feed(p.e, 0, text[1], 0, 20) && !rt_memory_seq_rm(p.m, 0, 0, -1));
-    REQUIRE(rt_memory_free_cells(p.m) == 48 && rt_memory_prefix_stats_of(p.m).n_cells > 8);
-    REQUIRE(!rt_memory_load(p.m, 2, bytes, n) && rt_memory_free_cells(p.m) == 8);
-    memory_audit(p.m);
-    free(bytes);
     close_pair(&p);
 }
 
@@ -253,10 +240,10 @@ static void forks(const rt_model *model)
     REQUIRE(rt_memory_prefix_stats_of(p.m).n_held == 12 && rt_memory_prefix_stats_of(p.m).n_cells == 15);
     text[3] = 0;
     go_on(&p, 2, text, 9);
-    REQUIRE(rt_memory_prefix_find(p.m, text, 8) == 8 && rt_memory_prefix_find(p.m, text, 4) == 4);
+    REQUIRE(memory_prefix_find(p.m, text, 8) == 8 && memory_prefix_find(p.m, text, 4) == 4);
     for (int32_t i = 1; i < 12; i++) {
         text[3] = i;
-        REQUIRE(rt_memory_prefix_find(p.m, text, 8) == (i == 1 ? 0 : 4)); /* the second was used least recently */
+        REQUIRE(memory_prefix_find(p.m, text, 8) == (i == 1 ? 0 : 4)); /* the second was used least recently */
     }
     REQUIRE(start(&p, 0, text, LENGTH) == 4);
     go_on(&p, 0, text, LENGTH);
@@ -302,13 +289,13 @@ static void taken_back(const rt_model *model)
         p = open_pair(model, LENGTH, 2, 64, 0);
     }
     NEED(!feed(p.e, 0, text, 0, 20) && !feed(p.e, 0, text, 20, 23));
-    REQUIRE(rt_memory_prefix_find(p.m, text, LENGTH) == 22 && !rt_memory_seq_rm(p.m, 0, 21, -1));
-    REQUIRE(rt_memory_prefix_find(p.m, text, LENGTH) == 20);
+    REQUIRE(memory_prefix_find(p.m, text, LENGTH) == 22 && !rt_memory_seq_rm(p.m, 0, 21, -1));
+    REQUIRE(memory_prefix_find(p.m, text, LENGTH) == 20);
     NEED(!feed(p.e, 0, text, 21, 23) && !rt_memory_seq_rm(p.m, 0, 22, -1));
-    REQUIRE(rt_memory_prefix_find(p.m, text, LENGTH) == 22); /* it ends there: kept */
+    REQUIRE(memory_prefix_find(p.m, text, LENGTH) == 22); /* it ends there: kept */
     NEED(!rt_memory_seq_rm(p.m, 0, 21, -1) && !feed(p.e, 0, text, 21, 22) && !feed(p.e, 0, text, 22, 23));
     NEED(!rt_memory_seq_rm(p.m, 0, 21, -1));
-    REQUIRE(rt_memory_prefix_find(p.m, text, LENGTH) == 22); /* of an earlier step */
+    REQUIRE(memory_prefix_find(p.m, text, LENGTH) == 22); /* of an earlier step */
     memory_audit(p.m);
     text[21] = (text[21] + 1) % model->hp.n_vocab;
     go_on(&p, 0, text, 30);
@@ -355,7 +342,7 @@ static void tails(const rt_model *model)
                 if (n > last) NEED(!feed(p.e, 0, text, 0, n - last));
                 NEED(!feed(p.e, 0, text, n - last, n) && !rt_memory_prefix_keep(p.m, 0));
                 const rt_prefix_stats once = rt_memory_prefix_stats_of(p.m);
-                REQUIRE(rt_memory_prefix_find(p.m, text, n) == n && rt_memory_prefix_find(p.m, text, LENGTH) == n);
+                REQUIRE(memory_prefix_find(p.m, text, n) == n && memory_prefix_find(p.m, text, LENGTH) == n);
                 NEED(!rt_memory_prefix_keep(p.m, 0)); /* it has it */
                 REQUIRE(rt_memory_prefix_stats_of(p.m).n_written == once.n_written &&
                         once.n_held == n / intervals[i] + (n % intervals[i] > 0));
@@ -365,7 +352,7 @@ static void tails(const rt_model *model)
                 go_on(&p, 1, text, LENGTH);
                 memcpy(other, text, sizeof other);
                 other[n - 1] = (other[n - 1] + 1) % model->hp.n_vocab;
-                REQUIRE(rt_memory_prefix_find(p.m, other, LENGTH) == (n - 1) / intervals[i] * intervals[i]);
+                REQUIRE(memory_prefix_find(p.m, other, LENGTH) == (n - 1) / intervals[i] * intervals[i]);
                 close_pair(&p);
             }
 }
@@ -380,10 +367,10 @@ static void longest_tail(const rt_model *model)
         NEED(!feed(p.e, 0, text, n == 18 ? 0 : n - 4, n) && !rt_memory_prefix_keep(p.m, 0));
     }
     for (int32_t n = 17; n < 32; n++)
-        REQUIRE(rt_memory_prefix_find(p.m, text, n) == (n < 18 ? 16 : n < 22 ? 18 : n < 26 ? 22 : 26));
+        REQUIRE(memory_prefix_find(p.m, text, n) == (n < 18 ? 16 : n < 22 ? 18 : n < 26 ? 22 : 26));
     REQUIRE(start(&p, 1, text, 24) == 22);
     go_on(&p, 1, text, LENGTH);
-    REQUIRE(rt_memory_prefix_find(p.m, text, LENGTH) == 32); /* the longer interval */
+    REQUIRE(memory_prefix_find(p.m, text, LENGTH) == 32); /* the longer interval */
     close_pair(&p);
 }
 
@@ -397,18 +384,12 @@ static void many_tails(const rt_model *model)
     for (int i = 0; i < 8; i++) {
         NEED(!feed(p.e, 0, text[i], 0, 5) && !rt_memory_prefix_keep(p.m, 0) && !rt_memory_seq_rm(p.m, 0, 0, -1));
         memory_audit(p.m);
-        for (int j = 0; j <= i; j++) REQUIRE(rt_memory_prefix_find(p.m, text[j], 9) == (j > i - 3 ? 5 : 0));
+        for (int j = 0; j <= i; j++) REQUIRE(memory_prefix_find(p.m, text[j], 9) == (j > i - 3 ? 5 : 0));
     }
     REQUIRE(rt_memory_prefix_stats_of(p.m).n_cells == 15 && rt_memory_prefix_stats_of(p.m).n_evicted == 5);
     REQUIRE(!rt_memory_prefix_keep(p.m, 1) && rt_memory_prefix_stats_of(p.m).n_written == 8); /* it has no tokens */
     FAILS(rt_memory_prefix_keep(p.m, 3), GDN_INVALID_ARGUMENT, "no sequence 3");
     REQUIRE(!rt_memory_prefix_keep(rt_engine_memory(p.plain), 0)); /* without a cache */
-    NEED(!feed(p.e, 0, text[0], 0, 7));
-    const uint64_t n = rt_memory_save_size(p.m, 0);
-    void *bytes = malloc(n);
-    NEED(bytes && !rt_memory_save(p.m, 0, bytes, n) && !rt_memory_load(p.m, 1, bytes, n));
-    REQUIRE(!rt_memory_prefix_keep(p.m, 1) && rt_memory_prefix_stats_of(p.m).n_written == 8); /* unknown tokens */
-    free(bytes);
     close_pair(&p);
 
     do p = open_pair(model, 2, 4, 64, 37); /* tails of all checkpoints beside all intervals, and one more */
@@ -417,7 +398,7 @@ static void many_tails(const rt_model *model)
     for (int32_t to = 35; to > 33; to--) {
         NEED(!rt_memory_seq_rm(p.m, 1, to, -1) && !rt_memory_prefix_keep(p.m, 1));
         memory_audit(p.m);
-        REQUIRE(rt_memory_prefix_find(p.m, text[0], to) == to);
+        REQUIRE(memory_prefix_find(p.m, text[0], to) == to);
     }
     close_pair(&p);
 }
@@ -494,7 +475,7 @@ static void refusals(const rt_model *model)
     rt_memory_step_tokens(p.m, step, text);
     REQUIRE(step->n_checkpoints == 2 && step->checkpoint_interval == 4 && step->state_checkpoint[1] >= 0);
     FAILS(rt_memory_prefix_start(p.m, 1, text, 9, NULL), GDN_INVALID_ARGUMENT, "under way");
-    REQUIRE(rt_memory_prefix_find(p.m, text, 9) == 0);
+    REQUIRE(memory_prefix_find(p.m, text, 9) == 0);
     rt_memory_step_cancel(p.m, step, 0);
     NEED(!rt_memory_step_begin(p.m, &(rt_token_run){ 0, 0, 3 }, 1, &step));
     rt_memory_step_tokens(p.m, step, text);

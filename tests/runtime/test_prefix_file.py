@@ -73,7 +73,6 @@ def refusals(folder):
     refused(file, "another type of KV cells", *CACHE, "--kv", "f32")
     refused(file, "the interval is 32, and 16 here", *CACHE[:-1], 16)
     refused(file, "at another level", *CACHE, "--level", "exact_ftz")
-    refused(file, "saved with a draft head, and there is none here", *CACHE, "--spec", "off")
     refused(file, "another model", "-m", FOLDER / "fixtures/tiny-qwen35.gguf", *CACHE[2:])
     refused(folder / "none/kept", "cannot write beside", *CACHE)
     refused(folder, "is no regular file", *CACHE)

@@ -129,8 +129,8 @@ static void round_trip(const rt_model *model, save *s, save *again)
         FAILS(load(b, s->bytes, s->n, &loaded), GDN_INVALID_ARGUMENT, "not empty");
         int32_t kept = 0;
         for (int i = 0; i < N_TEXTS; i++) {
-            const int32_t find = rt_memory_prefix_find(rt_engine_memory(a), text[i], LENGTH - 1);
-            REQUIRE(rt_memory_prefix_find(rt_engine_memory(b), text[i], LENGTH - 1) == find);
+            const int32_t find = memory_prefix_find(rt_engine_memory(a), text[i], LENGTH - 1);
+            REQUIRE(memory_prefix_find(rt_engine_memory(b), text[i], LENGTH - 1) == find);
             if (i < 3) REQUIRE(find >= 16); /* the common beginning */
             REQUIRE(go_on(b, plain, text[i], bytes) == find);
             kept += find;
@@ -140,6 +140,50 @@ static void round_trip(const rt_model *model, save *s, save *again)
         rt_draft_request request = { 0, text[N_TEXTS - 1][0], R };
         int32_t drafts[R], n_drafts;
         if (draft && model->hp.n_mtp) REQUIRE(!rt_draft_mtp(b, &request, 1, R, 0, drafts, &n_drafts));
+        rt_engine_destroy(a);
+        rt_engine_destroy(b);
+    }
+    rt_engine_destroy(plain);
+}
+
+/* Engines with and without a draft head load each other's saves. The longest prefix of one text alone is loaded at any
+ * interval. */
+static void other_engines(const rt_model *model, save *s)
+{
+    const size_t bytes = 4 * (size_t)model->hp.n_vocab;
+    rt_engine *plain = fixture_open(
+        model, &(fixture_engine)FIELDS(.n_ctx = 3 * LENGTH, .n_rollback = R, .draft = 1, .kv_type = kv_type));
+    for (int draft = 0; draft < 2; draft++) {
+        rt_engine *a = open_engine(model, 12, 250, draft, RT_ROLLBACK_LOG);
+        rt_prefix_saved loaded;
+        fill(a);
+        rt_memory *const m = rt_engine_memory(a);
+        const int32_t find = memory_prefix_find(m, text[3], LENGTH - 1);
+        NEED(!rt_memory_prefix_start(m, 0, text[3], find, NULL) && !feed(a, text[3], find, LENGTH - 1));
+        NEED(!rt_memory_prefix_keep(m, 0)); /* between interval ends */
+        for (int one = 0; one < 2; one++) {
+            const fixture_engine with =
+                FIELDS(.n_ctx = 250, .n_batch = 8, .n_rollback = R, .draft = !draft, .n_prefixes = 12,
+                       .prefix_interval = one ? 251 : INTERVAL, .kv_type = kv_type);
+            rt_engine *b = fixture_open(model, &with);
+            s->n = 0;
+            if (one) NEED(!rt_memory_prefix_save_one(m, BITS, text[3], LENGTH - 1, append, s));
+            else (void)saved_of(a, UINT64_MAX, s);
+            REQUIRE(!load(b, s->bytes, s->n, &loaded) && loaded.n == (one ? 1 : 12), "%s", rt_last_error());
+            REQUIRE(go_on(b, plain, text[3], bytes) == LENGTH - 1);
+            if (one) REQUIRE(!memory_prefix_find(rt_engine_memory(b), text[0], LENGTH));
+            /* its drafts begin anew */
+            rt_draft_request request = { 0, text[3][0], R };
+            int32_t drafts[R], n_drafts;
+            if (!draft && model->hp.n_mtp)
+                REQUIRE(!rt_draft_mtp(b, &request, 1, R, 0, drafts, &n_drafts) && n_drafts == R);
+            rt_engine_destroy(b);
+        }
+        const int32_t none[] = { text[3][0] ^ 1, 1 };
+        rt_engine *b = open_engine(model, 12, 250, draft, RT_ROLLBACK_LOG);
+        s->n = 0;
+        NEED(!rt_memory_prefix_save_one(m, BITS, none, 2, append, s));
+        REQUIRE(!load(b, s->bytes, s->n, &loaded) && !loaded.n && !loaded.n_left_out);
         rt_engine_destroy(a);
         rt_engine_destroy(b);
     }
@@ -169,7 +213,7 @@ static void tails(const rt_model *model, save *s, save *again)
     REQUIRE(again->n == s->n && !memcmp(again->bytes, s->bytes, s->n));
     for (int i = 0; i < N_TEXTS; i++) {
         for (int32_t n = 1; n < LENGTH; n++)
-            REQUIRE(rt_memory_prefix_find(rt_engine_memory(b), text[i], n) == rt_memory_prefix_find(m, text[i], n));
+            REQUIRE(memory_prefix_find(rt_engine_memory(b), text[i], n) == memory_prefix_find(m, text[i], n));
         REQUIRE(go_on(b, plain, text[i], bytes) == 18 + i);
     }
     rt_engine_destroy(a);
@@ -207,13 +251,13 @@ static void owners(const rt_model *model, save *s, save *again)
         memcpy(&r, s->bytes + at, sizeof r);
         if (r.base >= 0) {
             r.owner ^= 3;
-            const uint64_t size = rt_memory_prefix_record_bytes(m, &r);
+            const uint64_t size = rt_memory_prefix_record_bytes(m, &r, m->has_draft);
             memcpy(s->bytes + at, &r, sizeof r);
             const uint64_t sum = gdn_checksum(s->bytes + at, size - 8);
             memcpy(s->bytes + at + size - 8, &sum, 8);
             n_based++;
         }
-        at += rt_memory_prefix_record_bytes(m, &r);
+        at += rt_memory_prefix_record_bytes(m, &r, m->has_draft);
     }
     rt_engine *other = open_engine(model, 40, 250, 0, RT_ROLLBACK_LOG);
     if (n_based) FAILS(load(other, s->bytes, s->n, &loaded), GDN_INVALID_ARGUMENT, "contradicts itself");
@@ -274,9 +318,6 @@ static void refusals(const rt_model *model, const rt_model *other, save *s)
     e = open_engine(model, 12, 250, 0, RT_ROLLBACK_LOG);
     FAILS(rt_memory_prefix_load(rt_engine_memory(e), BITS + 1, s->bytes, s->n, &loaded), GDN_INVALID_ARGUMENT, "level");
     rt_engine_destroy(e);
-    e = open_engine(model, 12, 250, 1, RT_ROLLBACK_LOG);
-    if (model->hp.n_mtp) FAILS(load(e, s->bytes, s->n, &loaded), GDN_INVALID_ARGUMENT, "without a draft head");
-    rt_engine_destroy(e);
     e = open_engine(other, 12, 250, 0, RT_ROLLBACK_LOG);
     FAILS(load(e, s->bytes, s->n, &loaded), GDN_INVALID_ARGUMENT, "another model");
     rt_engine_destroy(e);
@@ -313,7 +354,7 @@ static void signed_records(const rt_model *model, save *s)
     for (int i = 0; i < 12; i++) {
         rt_save_prefix r;
         memcpy(&r, s->bytes + at, sizeof r);
-        const uint64_t size = rt_memory_prefix_record_bytes(m, &r);
+        const uint64_t size = rt_memory_prefix_record_bytes(m, &r, m->has_draft);
         for (uint64_t byte = 0; byte < sizeof r; byte++) {
             rt_engine *e = open_engine(model, 12, 250, 0, RT_ROLLBACK_LOG);
             rt_prefix_saved loaded;
@@ -335,7 +376,7 @@ static void signed_records(const rt_model *model, save *s)
 /* Puts the record's numbers at `at`, where a record of the same size is, and signs it. */
 static void put_record(const rt_memory *m, unsigned char *at, const rt_save_prefix *r)
 {
-    const uint64_t size = rt_memory_prefix_record_bytes(m, r);
+    const uint64_t size = rt_memory_prefix_record_bytes(m, r, m->has_draft);
     memcpy(at, r, sizeof *r);
     const uint64_t sum = gdn_checksum(at, size - 8);
     memcpy(at + size - 8, &sum, 8);
@@ -363,7 +404,7 @@ static void contradictions(const rt_model *model, save *s)
             rt_engine_destroy(other);
         }
         n_based += r.base >= 0;
-        at += rt_memory_prefix_record_bytes(m, &r);
+        at += rt_memory_prefix_record_bytes(m, &r, m->has_draft);
     }
     REQUIRE(n_based > 3);
 
@@ -371,7 +412,7 @@ static void contradictions(const rt_model *model, save *s)
     rt_save_prefix first;
     memcpy(&h, s->bytes, sizeof h);
     memcpy(&first, s->bytes + sizeof h, sizeof first);
-    const uint64_t size = rt_memory_prefix_record_bytes(m, &first);
+    const uint64_t size = rt_memory_prefix_record_bytes(m, &first, m->has_draft);
     NEED(s->n + size <= s->room);
     memcpy(s->bytes + s->n, s->bytes + sizeof h, size);
     s->n += size;
@@ -400,7 +441,7 @@ static void little_room(const rt_model *model, save *s)
         REQUIRE(saved.n + saved.n_left_out == 12 && saved.n_left_out);
         REQUIRE(!load(e, s->bytes, s->n, &loaded) && loaded.n == saved.n);
         if (most > all / 3) /* the branch comes first */
-            REQUIRE(rt_memory_prefix_find(rt_engine_memory(e), text[0], 18) == 16);
+            REQUIRE(memory_prefix_find(rt_engine_memory(e), text[0], 18) == 16);
         rt_engine_destroy(e);
     }
     (void)saved_of(a, UINT64_MAX, s);
@@ -428,6 +469,7 @@ int main(int argc, char **argv)
         kv_type = (int32_t[]){ GDN_F32, GDN_Q8_0, GDN_BF16 }[i];
         make_texts(models[i]);
         round_trip(models[i], &s, &again);
+        other_engines(models[i], &s);
         tails(models[i], &s, &again);
         owners(models[i], &s, &again);
         refusals(models[i], models[(i + 1) % FIXTURE_TINY], &s);

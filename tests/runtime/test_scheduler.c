@@ -325,13 +325,6 @@ static void ends(const rt_model *model)
     rt_request q = { .prompt = text, .n_prompt = CONTEXT, .n_max = 1, .sampling = { 0, 0, 1, 0, 1, 64, 1 } };
     FAILS(rt_scheduler_submit(s, &q, id), GDN_INVALID_ARGUMENT, "the prompt has 96 tokens; the context holds 96");
     q.n_prompt = 8;
-    q.keep = 1;
-    FAILS(rt_scheduler_submit(s, &q, id), GDN_INVALID_ARGUMENT,
-          "keep is for a scheduler of one sequence; this one has 2");
-    q.keep = 0;
-    q.pause = 9;
-    FAILS(rt_scheduler_submit(s, &q, id), GDN_INVALID_ARGUMENT, "pause is 9; 0 to 8 (n_prompt) are allowed");
-    q.pause = 0;
 
     for (int32_t i = 0; i < CONTEXT; i++) seq[i] = 2;
     const rt_batch others = { CONTEXT - 8, text, seq, NULL }; /* 16 cells are left */

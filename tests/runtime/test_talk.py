@@ -188,7 +188,8 @@ def saving(folder):
         fcntl.flock(other, fcntl.LOCK_EX)
         refused("another gdn is using this file", 1, "--load", saved, "--save", saved)
     data = pathlib.Path(saved).read_bytes()
-    for bad, says in ((b"", "no saved conversation"), (data[:-9], "damaged"), (data[:100] + b"\xff" + data[101:], "damaged"), (b"x" * 500, "no saved conversation")):
+    for bad, says in ((b"", "no saved conversation"), (data[:-9], "the saved state has"), (data[:60] + b"\xff" + data[61:], "damaged"), (b"x" * 500, "no saved conversation"),
+                      (data[:-1] + bytes([data[-1] ^ 1]), "the checksum of number 0 is wrong"), (b"GDNTALK1" + data[8:], "an older release saved the conversation")):
         (folder / "bad").write_bytes(bad)
         refused(says, 1, "--load", str(folder / "bad"))
     refused("another chat template", 1, "--load", saved, model=with_template(folder, "form.gguf", ALWAYS))
@@ -329,8 +330,8 @@ class Typed:
         return self.messages()
 
     def messages(self):
-        data, said, at = self.saved.read_bytes(), [], 48
-        for _ in range(struct.unpack_from("<i", data, 32)[0]):
+        data, said, at = self.saved.read_bytes(), [], 32
+        for _ in range(struct.unpack_from("<i", data, 24)[0]):
             role, _, n, n_reasoning = struct.unpack_from("<iiQQ", data, at)
             said += [data[at + 24:at + 24 + n]] * (role == 1)
             at += 24 + n + n_reasoning

@@ -63,7 +63,7 @@ int run_load_prefixes(run_session *s)
     return code;
 }
 
-static gdn_status write_bytes(void *user, const void *bytes, uint64_t n)
+gdn_status run_write_bytes(void *user, const void *bytes, uint64_t n)
 {
     if (fwrite(bytes, 1, (size_t)n, user) == n) return GDN_OK;
     return rt_fail(GDN_INTERNAL, "%s", strerror(errno));
@@ -118,7 +118,7 @@ static struct run_saving *write_prefixes(run_session *s, int wait, int *code)
         (void)run_fail(run_opt.prefix_file);
     } else if (!replace_begin(&g->file, run_opt.prefix_file, wait ? WAIT : 0)) {
         (void)trouble("write beside");
-    } else if (rt_memory_prefix_save(m, rt_engine_bits(s->engine), (uint64_t)run_opt.prefix_mib << 20, write_bytes,
+    } else if (rt_memory_prefix_save(m, rt_engine_bits(s->engine), (uint64_t)run_opt.prefix_mib << 20, run_write_bytes,
                                      g->file.file, &saved)) {
         (void)run_fail(run_opt.prefix_file);
         (void)replace_end(&g->file, 0);

@@ -199,7 +199,7 @@ int gdn_run_main(int argc, char **argv)
         if (!session.talks || run_opt.prompt.n || run_opt.file.n)
             code = run_read_prompts(&session, &prompts, &n_prompts);
         if (!code)
-            code = run_open_engine(&session, session.talks ? 2 : sequences(n_prompts), session.spec, session.rollback,
+            code = run_open_engine(&session, session.talks ? 1 : sequences(n_prompts), session.spec, session.rollback,
                                    &session.engine);
         if (!code) rt_engine_stop_when(session.engine, stop_wanted, NULL);
         if (!code && run_opt.n_predict == RUN_NOT_GIVEN) /* reserve room for another turn after the answer */

@@ -82,6 +82,7 @@ int run_open_engine(run_session *s, int32_t n_seqs, rt_spec spec, rt_rollback ro
 int run_load_prefixes(run_session *s);
 int run_save_prefixes(run_session *s, int wait);
 void run_join_prefixes(run_session *s);
+gdn_status run_write_bytes(void *user, const void *bytes, uint64_t n);  /* rt_write_fn of an open file */
 int run_open_scheduler(const run_session *s, rt_scheduler **scheduler); /* of the session's engine */
 void run_close(run_session *s);
 int run_fail(const char *what);      /* "gdn run: WHAT: rt_last_error()", returns 1 */

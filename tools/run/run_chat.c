@@ -117,23 +117,14 @@ static int file_trouble(const char *path)
     return 1;
 }
 
-/* Replaces a file. bytes NULL: only checks that it can be written. */
-static int save(const char *path, const void *bytes, uint64_t n)
+/* Replaces the file of --save. NULL: only checks that it can be written. */
+static int save(const rt_conversation *c)
 {
     replacement r;
-    if (!replace_begin(&r, path, 5)) return file_trouble(path);
-    const int good = bytes && fwrite(bytes, 1, (size_t)n, r.file) == n;
-    return replace_end(&r, good) || !bytes ? 0 : file_trouble(path);
-}
-
-static int save_conversation(const talk *t)
-{
-    void *bytes;
-    uint64_t n;
-    if (rt_conversation_save(t->conversation, &bytes, &n)) return run_fail(run_opt.save);
-    const int code = save(run_opt.save, bytes, n);
-    rt_free(bytes);
-    return code;
+    if (!replace_begin(&r, run_opt.save, 5)) return file_trouble(run_opt.save);
+    const gdn_status status = c ? rt_conversation_save(c, run_write_bytes, r.file) : GDN_OK;
+    if (replace_end(&r, c && !status) || !c) return 0;
+    return status ? run_fail(run_opt.save) : file_trouble(run_opt.save);
 }
 
 static int load_conversation(talk *t)
@@ -244,7 +235,7 @@ int run_talk(run_session *s, const run_prompt *prompts, int32_t n)
     file_lock lock = { NULL, 0 };
     int code = 0;
     if (run_opt.save && !file_lock_take(&lock, run_opt.save, 5)) code = file_trouble(run_opt.save);
-    if (run_opt.save && !code) code = save(run_opt.save, NULL, 0);
+    if (run_opt.save && !code) code = save(NULL);
     if (!code && rt_conversation_create(&desc, &t.conversation)) code = run_fail("the conversation");
     if (!code && run_opt.load) code = load_conversation(&t);
     if (!code) {
@@ -255,7 +246,7 @@ int run_talk(run_session *s, const run_prompt *prompts, int32_t n)
         }
         for (int32_t i = 0; !code && i < n && !interrupted(&t); i++) code = turn(&t, &prompts[i].text);
         if (!n) code = from_input(&t);
-        if (run_opt.save && save_conversation(&t)) code = 1;
+        if (run_opt.save && save(t.conversation)) code = 1;
         if (run_opt.json) {
             json_close(&t.json);
             json_put_uint(&t.json, "rows", rt_engine_counters(s->engine).rows);

@@ -228,14 +228,19 @@ int run_open_engine(run_session *s, int32_t n_seqs, rt_spec spec, rt_rollback ro
     d.n_threads = (int32_t)run_opt.threads;
     d.n_seqs = n_seqs;
     d.n_ctx = (int32_t)context;
-    d.n_cells = (int32_t)(run_opt.cells || !s->talks ? run_opt.cells : context); /* its sequences share cells */
+    d.n_cells = (int32_t)run_opt.cells;
     d.n_batch = (int32_t)run_opt.batch;
     d.n_rollback = spec == RT_SPEC_OFF ? 0 : (int32_t)run_opt.draft_max;
     d.rollback = rollback;
     d.draft = spec == RT_SPEC_MTP;
     d.draft_vocab = (int32_t)run_opt.draft_vocab;
-    const int prefixes = choose_prefixes(&d);
-    if (prefixes) return prefixes;
+    if (s->talks) { /* see rt_conversation_desc */
+        d.n_prefixes = 1;
+        d.prefix_interval = d.n_ctx + 1;
+    } else {
+        const int prefixes = choose_prefixes(&d);
+        if (prefixes) return prefixes;
+    }
     s->n_seqs = n_seqs;
     s->context = (int32_t)context;
     if (rt_engine_size(&d, &s->memory, &s->scratch)) return run_fail("the engine");
