@@ -69,6 +69,40 @@ static void logs(check_list *list)
                 }
 }
 
+/* Every choice of the maps of a log and of checkpoints, in little memory, so that --calls writes them. */
+static void maps_of_logs(check_list *list)
+{
+    for (int given = 0; given < 16; given++)
+        for (int layout = 0; layout < 2; layout++) {
+            const int row = given & 1, base = given >> 1 & 1, commit = given >> 2 & 1, position = given >> 3;
+            delta_spec d =
+                DELTA(3, 2, .n_heads_k = 2, .n_heads_v = 4, .dim_k = 16, .dim_v = 16, .layout = layout,
+                      .gate = (given + layout) % 2, .call.args.head_map = layout, .n_snapshots = 0, SLOW, LOG(3, 6),
+                      .map_log_row = row, .map_base_position = base, .map_commit = commit, .map_position = position);
+            for (int s = 0; s < 3; s++) {
+                delta_seq *const seq = &d.seq[s];
+                seq->log_row = row ? (s + 1) % 3 : s;
+                seq->position = position * (7 + 3 * s);
+                seq->n_replayed = base && position ? 1 + s : 0;
+                seq->commit = commit ? seq->src : GDN_NONE;
+            }
+            ADD("log/maps%s%s%s%s_%s", row ? "_row" : "", base ? "_base" : "", commit ? "_commit" : "",
+                position ? "_position" : "", layouts[layout]);
+        }
+    for (int given = 0; given < 4; given++) {
+        const int position = given & 1, start = given >> 1;
+        delta_spec d =
+            DELTA(3, 7, .n_heads_v = 2, .dim_k = 16, .dim_v = 16, ROWS_OF_POOL(12), .gate = start, .layout = position,
+                  SLOW, .interval = 3, .n_checkpoints = 2, .map_position = position, .map_start = start);
+        for (int s = 0; s < 3; s++) {
+            d.seq[s].length -= start * s;
+            d.seq[s].position = position * (4 + 5 * s);
+            for (int i = 0; i < 2; i++) d.seq[s].checkpoint[i] = 3 + 3 * i + s;
+        }
+        ADD("checkpoints/maps%s%s", position ? "_position" : "", start ? "_start" : "");
+    }
+}
+
 /* What a server has in one call:
  *   - prompts that are never rolled back, without a row of the log;
  *   - drafts of other sequences, to be verified;
@@ -329,6 +363,7 @@ void check_cases_of_logs(check_list *list)
     checkpoints(list);
     checkpoints_beyond(list);
     logs(list);
+    maps_of_logs(list);
     commits(list);
     logs_of_servers(list);
     trees(list);
