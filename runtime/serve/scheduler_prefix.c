@@ -73,7 +73,8 @@ gdn_status rt_scheduler_keep_end(rt_scheduler *s, const rt_job *job, int32_t seq
     if (end < 1 || end < rt_memory_seq_min_length(m, seq)) return GDN_OK;
     const gdn_status status = end < length ? rt_memory_seq_rm(m, seq, end, -1) : GDN_OK;
     if (status) return status;
-    if (s->desc.spec == RT_SPEC_MTP) (void)rt_draft_catch_up(s->desc.engine, seq); /* else its drafts begin anew */
+    if (s->desc.spec == RT_SPEC_MTP && (s->desc.always || rt_speculation_pays(&s->speculation, 1)))
+        (void)rt_draft_catch_up(s->desc.engine, seq); /* else drafts begin anew there */
     return rt_memory_prefix_keep(m, seq);
 }
 
