@@ -161,10 +161,10 @@ def arguments(record):
     return args
 
 def packed(operand, first, *shape):
-    """base.h, gdn_tensor: strides of a shape, from stride[first] on. 0: the largest extent of the axes inside."""
+    """base.h, gdn_tensor: strides of a shape, from stride[first] on. 0 is the packed one."""
     strides, extent = [SIZES[operand["dtype"]]], 0
     for axis in reversed(range(len(shape) - 1)):
-        extent = max(extent, strides[0] * shape[axis + 1])
+        extent = max(extent, strides[0]) * shape[axis + 1]
         strides.insert(0, operand["stride"][first + axis] or extent)
     return strides
 

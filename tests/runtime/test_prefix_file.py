@@ -93,7 +93,7 @@ def refusals(folder):
 def one_at_a_time(folder):
     """A process that uses the file keeps others from it; a file that a limit cuts is removed."""
     file = folder / "kept"
-    process = started(*CACHE, "--prefix-file", file, "-p", LONG, "-n", 3000, "--ignore-end", "-c", 4096)
+    process = started(*CACHE, "--prefix-file", file, "-p", LONG, "-n", 15000, "--ignore-end", "-c", 16384)
     while not (folder / "kept.lock").exists() and process.poll() is None:
         time.sleep(0.01)
     refused(file, f"--prefix-file: cannot use {file}: another gdn is using this file", *CACHE)
