@@ -1,11 +1,5 @@
 // gated_delta_net in the kernels of CUDA and Metal: the tokens of a sequence, one after another. CUDA's decode and
-// prefill have kernels of their own. Beside the names of gpu/delta_item.h the backend defines before this:
-//   lane_of_warp()               the thread's lane of its 32
-//   of_lane(x, n), of_lane4()    x of lane n
-//   lowest_bit(x)                the number of the lowest bit that is set
-//   sync_warp(), load_deltas()   together load the deltas of an entry that the call has logged
-//   read_key_at()                the address of token t's read key
-//   here(x)                      x, opaque to the compiler: expressions of it are computed where they are written
+// prefill have kernels of their own. Their includer's names: gpu/delta_item.h.
 //
 // Eight lanes share C value channels. Lane l has the keys i = 32 m + 4 l + e, e = 0 .. 3, which are the residues
 // 4l .. 4l+3 of dot32. So 32 keys of a row are one coalesced access of 128 bytes. The tree's steps h = 16, 8, 4 are

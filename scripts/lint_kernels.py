@@ -115,6 +115,33 @@ def check_listed(root, names):
         yield f"{name} stands in no CMake source list"
 
 
+def without_comments(text):
+    return re.sub(r"/\*.*?\*/|//[^\n]*", " ", text, flags=re.S)
+
+
+def check_shared_text(root):
+    """What gpu/delta_*.h take from their includer is listed at the top of delta_item.h, and no more is listed."""
+    files = sorted((root / "gpu").glob("delta_*.h"))
+    if not files:
+        return
+    own = "".join(without_comments(path.read_text()) for path in files)
+    known = own + "".join(without_comments(path.read_text()) for folder in ("call", "numerics") for path in sorted((root / folder).glob("*.h"))
+                          if not path.name.startswith("dialect_")) + without_comments((root / "gpu/convert16.h").read_text())
+    defined = {"if", "for", "while", "switch", "return", "float", "float4", "GDN_INLINE"}
+    for names in (r"#\s*define\s+(\w+)", r"\b(?:struct|enum)\s+(\w+)", r"\bGDN_STRUCT\((\w+)", r"\b(?:class|bool|int)\s+([A-Z]\w*)\b",
+                  r"\b(\w+)\s*\([^;{}]*\)\s*\{"):
+        defined |= set(re.findall(names, known))
+    used = set(re.findall(r"\b([A-Za-z_]\w*)\s*(?:<[^<>;(){}]*>)?\s*\(", own)) | set(re.findall(r"\b([A-Z][A-Z0-9_]+|(?:Const)?Bytes)\b", own))
+    used -= defined
+    item = (root / "gpu/delta_item.h").read_text()
+    columns = re.findall(r"^//   (\S.*?)   ?(?=\S)", item[:item.index("#ifndef")], flags=re.M)
+    listed = {name for column in columns for name in re.findall(r"\b[A-Za-z_]\w*", re.sub(r"\([^)]*\)", "", column))}
+    for name in sorted(used - listed):
+        yield f"gpu/delta_item.h: '{name}' is the includer's, and the list at the top does not have it"
+    for name in sorted(listed - set(re.findall(r"\w+", own))):
+        yield f"gpu/delta_item.h: the list at the top has '{name}', which gpu/delta_*.h do not use"
+
+
 def problems_of(name, data):
     """What is wrong with a file, as it would be in any tree."""
     found = []
@@ -144,7 +171,7 @@ def check_files(root, names):
 
 def lint(root):
     names = tracked(root)
-    return [*check_kernels(root), *check_index(root), *check_listed(root, names), *check_files(root, names)]
+    return [*check_kernels(root), *check_index(root), *check_listed(root, names), *check_shared_text(root), *check_files(root, names)]
 
 
 def main():
