@@ -66,7 +66,7 @@ static inline char *gdn_token_at(const gdn_token_view *view, int32_t s, int32_t 
 {
     const int64_t token = view->stride_seq ? (int64_t)s * view->stride_seq + (int64_t)t * view->stride_token
                                            : ((int64_t)first + t) * view->stride_token;
-    return gdn_memory(view->data) + token + (int64_t)head * view->stride_head;
+    return gdn_memory(view->data + (uint64_t)(token + (int64_t)head * view->stride_head)); /* absent without tokens */
 }
 
 /* The state of one head in the slot that a map entry names. */
