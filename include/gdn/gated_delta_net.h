@@ -240,8 +240,8 @@ typedef struct gdn_replay_log {
  *   - base_position and checkpoints.interval are multiples of N;
  *   - state_dst has GDN_NONE for states after other tokens than multiples of N;
  *   - log.commit keeps the state at the last multiple of N up to the sequence's position. The next call's base_position
- *     is that multiple. So the log needs N - 1 slots more;
- *   - a prompt that is longer than the log runs with GDN_NONE for its row, in calls that end at multiples of N.
+ *     is that multiple. So the log needs N - 1 slots more.
+ *   - A prompt that is longer than the log runs with GDN_NONE for its row, in calls that end at multiples of N.
  *
  *     gdn_state_rounding rounding = GDN_INIT(gdn_state_rounding);
  *     rounding.interval = 16;  args.state.dtype = GDN_BF16;  log.entries.n_slots = 2 * 8 + 15; // 8 tokens a call
