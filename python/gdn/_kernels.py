@@ -571,4 +571,4 @@ def capability(kernel: Callable, *args, **named) -> Capability:
     try:
         return call.capability()
     except (InvalidArgument, Unsupported) as error:
-        return Capability(False, False, False, 0, "", str(error))
+        return Capability(False, False, False, 0, "", str(error), 0, 0)

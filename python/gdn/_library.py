@@ -79,7 +79,7 @@ def _load() -> C.CDLL:
     library = C.CDLL(str(path))  # CDLL releases the GIL while it calls
     context, pointer = C.c_void_p, C.c_void_p
     info = {"backend": abi.gdn_backend_info, "device": abi.gdn_device_info, "implementation": abi.gdn_implementation_info}
-    span = C.POINTER(abi.gdn_span)
+    span, record = C.POINTER(abi.gdn_span), C.POINTER(abi.gdn_record)
     signatures: Dict[str, Tuple[Any, ...]] = {
         "gdn_last_error": (C.c_char_p,),
         "gdn_status_name": (C.c_char_p, C.c_int32),
@@ -95,6 +95,10 @@ def _load() -> C.CDLL:
         "gdn_synchronize": (C.c_int32, context, pointer),
         "gdn_poll": (C.c_int32, context),
         "gdn_struct_init": (C.c_int32, C.c_char_p, pointer, C.c_uint32),
+        "gdn_record_bytes": (C.c_int32, context, record, C.POINTER(C.c_uint64)),
+        "gdn_record_write": (C.c_int32, context, record, pointer, C.c_uint64),
+        "gdn_record_read": (C.c_int32, context, record, pointer, C.c_uint64),
+        "gdn_record_describe": (C.c_int32, pointer, C.c_uint64, record),
         "gdn_buffer_create": (C.c_int32, context, C.c_uint64, span),
         "gdn_buffer_destroy": (C.c_int32, context, span),
         "gdn_buffer_write": (C.c_int32, context, span, C.c_uint64, pointer, C.c_uint64),
