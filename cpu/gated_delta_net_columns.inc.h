@@ -228,8 +228,10 @@ GDN_INLINE void columns_tokens(const head_view *x, const chunk *c, const columns
     const int32_t kept = min_i32(snapshots, checkpoints); /* the first token whose state is kept */
     const vf scale = v_set1(p->scale);
     const int64_t out_step = p->result.stride_token;
-    char *out = gdn_token_at(&p->result, x->q.s, x->q.first, c->first, x->h) +
-                (p->result.dtype == GDN_F32 ? 4 : 2) * (int64_t)(x->j0 + j);
+    char *out = NULL;
+    if (c->n_tokens) /* without tokens it may be absent */
+        out = gdn_token_at(&p->result, x->q.s, x->q.first, c->first, x->h) +
+              (p->result.dtype == GDN_F32 ? 4 : 2) * (int64_t)(x->j0 + j);
     delta_pass pass = { .from = b->state, .to = b->state, .n = x->n, .q = c->q, .k = c->k, .a = c->a, .read = c->ak };
     dots sum;
     ahead_rows ahead[AHEAD_ROWS];
