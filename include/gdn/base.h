@@ -243,8 +243,9 @@ GDN_API gdn_status gdn_context_create(const gdn_context_desc *desc, gdn_context 
  *   - Of one context's n_threads the runtime may start fewer, as its own settings say. Within a parallel region that is
  *     usually the calling thread alone.
  *   - In a process that was forked after the first call of this function, tasks run on the calling thread: GNU's
- * runtime does not work there. Leave parallel_for NULL for threads of the context's own. Thread-safe. Errors:
- * INVALID_ARGUMENT; UNAVAILABLE: there is no runtime, and desc is not changed. */
+ *     runtime does not work there. Leave parallel_for NULL for threads of the context's own.
+ *
+ * Thread-safe. Errors: INVALID_ARGUMENT; UNAVAILABLE: there is no runtime, and desc is not changed. */
 GDN_API gdn_status gdn_openmp_threads(gdn_context_desc *desc);
 
 /* Destroy a context and the buffers that gdn_buffer_create() has made with it; NULL is allowed. Nothing of it may be in

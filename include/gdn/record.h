@@ -37,8 +37,9 @@
  * Limits: n_items 1 to 2^16; names of 1 to 63 bytes; extents of at least 1; a record is below 2^46 bytes.
  * Aliasing: a record's memory overlaps no item.
  * Errors: INVALID_ARGUMENT where a limit is broken, or where a record is not what the items say; UNSUPPORTED for a
- * record of another version; the errors of gdn_buffer_read() and gdn_buffer_write(). Thread-safety: as
- * gdn_buffer_read(). */
+ *   record of another version: nothing is written then. The errors of gdn_buffer_read() and gdn_buffer_write(): the
+ *   record, or the items, may be written in part.
+ * Thread-safety: as gdn_buffer_read(). */
 typedef struct gdn_record_item {
     const char *name;
     gdn_tensor memory; /* F32, F16, BF16, Q8_0, I32 or I64                                              */
