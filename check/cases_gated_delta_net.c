@@ -358,6 +358,12 @@ static void forms(check_list *list)
                                                .values[DELTA_BETA] = beta ? CHECK_NORMAL : CHECK_UNIT);
                     add_four(list, d, "forms/T%d_%s_%s_%s_", lengths[t], norms[norm], g_forms[g], beta_forms[beta]);
                 }
+    for (int t = 0; t < 2; t++)
+        add_four(list,
+                 DELTA(2, lengths[t], .n_heads_v = 2, .dim_k = 32, .dim_v = 16, .call.inputs.gate_input = GDN_G_RAW,
+                       .call.inputs.beta_factor = 1, .values[DELTA_G] = CHECK_GATE_HIGH,
+                       .values[DELTA_A] = CHECK_GATE_SLOW),
+                 "forms/T%d_raw_high_", lengths[t]);
 }
 
 /* A norm of what has none, or too much of it. */

@@ -59,6 +59,7 @@ static float one_value(check_values values, check_rng *r)
     case CHECK_GATE_ZERO: return 0.0f;
     case CHECK_GATE_UNDER: return -80.0f - 25.0f * u;
     case CHECK_POWERS: return gdn_from_bits((126 + (uint32_t)(b >> 8) % 3) << 23 | (uint32_t)(b & 1) << 31);
+    case CHECK_GATE_HIGH: return 30.0f * u;
     case CHECK_ONE_NAN: break;
     }
     return s;

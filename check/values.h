@@ -22,7 +22,8 @@ typedef enum check_values {
     CHECK_GATE_ZERO,  /* 0: a decay of exactly 1                                    */
     CHECK_GATE_UNDER, /* decays into the subnormals                                 */
     CHECK_ONE_NAN,    /* normal, and each row holds a NaN                           */
-    CHECK_POWERS      /* +-1/2, +-1, +-2: products with them are exact              */
+    CHECK_POWERS,     /* +-1/2, +-1, +-2: products with them are exact              */
+    CHECK_GATE_HIGH   /* [0, 30): raw, on both sides of softplus's threshold        */
 } check_values;
 
 /* n elements of a float type at `to`. */
