@@ -20,6 +20,7 @@ static inline char *gdn_memory(uint64_t address) { return (char *)(uintptr_t)add
 #define WITH_TREE                    ((p->has & GDN_HAS_TREE) != 0)
 #define WITH_CHANNEL                 (p->gate == GDN_GATE_CHANNEL)
 #define WITH_STATE16                 (p->rounding_interval != 0)
+#define WITH_CHUNKED                 (p->digits != 0)
 #define INT(x)                       ((int32_t)(x))
 #define UINT(x)                      ((uint32_t)(x))
 #define LONG(x)                      ((int64_t)(x))
@@ -40,6 +41,7 @@ static inline char *gdn_memory(uint64_t address) { return (char *)(uintptr_t)add
 #undef WITH_TREE
 #undef WITH_CHANNEL
 #undef WITH_STATE16
+#undef WITH_CHUNKED
 #undef INT
 #undef UINT
 #undef LONG

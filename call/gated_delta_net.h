@@ -48,7 +48,10 @@ GDN_STRUCT(gdn_gated_delta_net_call)
     GDN_I32T qk_norm;     /* 1: q and k are multiplied by gdn_norm_factor(dot32, norm_add, norm_most) */
     GDN_I32T gate_input, beta_input;
     GDN_I32T checkpoints_interval, checkpoints_n; /* 0: no checkpoints */
-    GDN_I32T rounding_interval;                   /* of 16-bit states; 0: states are F32, and are not rounded */
+    GDN_I32T digits;                              /* of the chunked form; 0: the recurrence */
+    /* States exist at multiples of this: of 16 bits, where they are rounded; of the chunked form. 0: after each token
+     */
+    GDN_I32T rounding_interval;
     GDN_I32T has;
     GDN_I32T blocks; /* a device's: thread blocks per head */
     float scale, norm_add, norm_most, beta_factor, lower_bound;

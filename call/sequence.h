@@ -6,7 +6,8 @@
  *   P(member)                    a member of the call's block
  *   MAP(map, has, i, absent)     entry i of a map, or `absent` without the map
  *   WITH_LOG, WITH_TREE          whether the call has a log, a tree
- *   WITH_CHANNEL, WITH_STATE16   whether it has a gate per key channel, 16-bit states
+ *   WITH_CHANNEL, WITH_STATE16   whether it has a gate per key channel, a rounding interval
+ *   WITH_CHUNKED                 whether it is in the chunked form, which has a rounding interval too
  *   INT(x), UINT(x), LONG(x)     conversions
  *
  * A kernel for one kind of call knows the WITH_ macros when it is compiled. Defaults of maps are unsigned, because with
@@ -34,6 +35,34 @@ FUNCTION bool gdn_rounds_at(CALL GDN_I32T length)
     return WITH_STATE16 && (P(rounding_interval) == 1 || length % P(rounding_interval) == 0);
 }
 
+/* Of the chunked form: the entry for the last state of a sequence with tokens, or GDN_NONE. */
+FUNCTION GDN_I32T gdn_chunked_target(CALL gdn_sequence q)
+{
+    if (P(n_snapshots) == 0 || q.T <= 0) return GDN_NONE;
+    return MAP(state_dst, GDN_HAS_DST, q.s, INT(UINT(q.s) * UINT(P(state_out.n_slots))));
+}
+
+/* Of the chunked form: the position from which a sequence needs entries of the log after the call. */
+FUNCTION GDN_I32T gdn_chunked_base(CALL gdn_sequence q)
+{
+    const GDN_I32T length = q.position + q.T;
+    if (gdn_chunked_target(PASS q) >= 0) return length - length % P(rounding_interval);
+    return q.commit >= 0 ? q.kept : q.base_position;
+}
+
+/* Of the chunked form: which map does not fit, or -1. The base position is in range, and the row. */
+FUNCTION GDN_I32T gdn_chunked_bad(CALL gdn_sequence q)
+{
+    const GDN_I32T length = q.position + q.T, interval = P(rounding_interval);
+    if (q.base_position % interval != 0 || q.base_position > q.kept) return GDN_BAD_BASE_POSITION;
+    if (q.row < 0) {
+        if (q.base_position != q.position) return q.position == q.kept ? GDN_BAD_BASE_POSITION : GDN_BAD_POSITION;
+        return gdn_chunked_target(PASS q) >= 0 && length % interval != 0 ? GDN_BAD_STATE_DST : -1;
+    }
+    if (q.position - q.base_position > P(log.n_slots)) return GDN_BAD_BASE_POSITION;
+    return length - gdn_chunked_base(PASS q) > P(log.n_slots) ? GDN_BAD_BASE_POSITION : -1;
+}
+
 /* The first token of sequence s, 0 <= s <= n_seqs. */
 FUNCTION GDN_I32T gdn_first_of(CALL GDN_I32T s)
 {
@@ -49,19 +78,19 @@ FUNCTION gdn_sequence gdn_sequence_of(CALL GDN_I32T s)
     const GDN_I32T after = gdn_first_of(PASS s + 1);
     q.src = MAP(state_src, GDN_HAS_SRC, s, INT(UINT(s) * UINT(P(state.n_slots))));
     q.position = MAP(position, GDN_HAS_POSITION, s, 0);
+    q.kept = q.position;
+    if (WITH_STATE16) q.kept -= q.position % P(rounding_interval);
     q.row = GDN_NONE;
-    q.base_position = q.position;
+    q.base_position = WITH_CHUNKED ? q.kept : q.position;
     q.commit = GDN_NONE;
     if (WITH_LOG) {
         q.row = MAP(log_row, GDN_HAS_LOG_ROW, s, s);
-        q.base_position = MAP(base_position, GDN_HAS_BASE_POSITION, s, q.position);
+        q.base_position = MAP(base_position, GDN_HAS_BASE_POSITION, s, q.base_position);
         q.commit = MAP(commit, GDN_HAS_COMMIT, s, GDN_NONE);
     }
     const bool padding = q.src == GDN_SKIP;
     if (padding) q.commit = GDN_NONE;
     q.T = INT(UINT(after) - UINT(q.first));
-    q.kept = q.position;
-    if (WITH_STATE16) q.kept -= q.position % P(rounding_interval);
     q.bad = -1;
     if (!gdn_range_fits(q.first, after, P(n_tokens))) q.bad = GDN_BAD_SEQ_START;
     else if (!gdn_source_fits(q.src, P(state.n_entries))) q.bad = GDN_BAD_STATE_SRC;
@@ -69,7 +98,7 @@ FUNCTION gdn_sequence gdn_sequence_of(CALL GDN_I32T s)
     else if (WITH_LOG) {
         bool base_fits = q.base_position >= 0 && q.base_position <= q.position;
         bool row_fits = gdn_target_fits(q.row, P(log.n_entries));
-        if (base_fits && !padding) { /* from the base position on, the row has the sequence's tokens */
+        if (base_fits && !padding && !WITH_CHUNKED) { /* from the base position on, the row has the sequence's tokens */
             const GDN_I32T behind = q.position - q.base_position; /* entries that are replayed */
             base_fits = q.row < 0 ? behind == 0 : behind <= P(log.n_slots) - q.T;
             if (WITH_STATE16) base_fits = base_fits && gdn_rounds_at(PASS q.base_position);
@@ -79,6 +108,7 @@ FUNCTION gdn_sequence gdn_sequence_of(CALL GDN_I32T s)
         else if (!base_fits) q.bad = GDN_BAD_BASE_POSITION;
         else if (!gdn_target_fits(q.commit, P(state_out.n_entries))) q.commit = GDN_BAD;
     }
+    if (WITH_CHUNKED && q.bad < 0 && !padding) q.bad = gdn_chunked_bad(PASS q);
     return q;
 }
 

@@ -36,6 +36,8 @@
 #define GDN_BF16         2
 #define GDN_Q8_0         3
 #define GDN_I64          5
+#define GDN_DIGITS2      6
+#define GDN_DIGITS3      7
 #define GDN_HEADS_TILED  1
 #define GDN_STATE_KV     1
 #define GDN_GATE_CHANNEL 1

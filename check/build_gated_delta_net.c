@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "case.h"
+#include "numerics/chunked.h"
 #include "numerics/convert.h"
 #include "specs.h"
 
@@ -211,6 +212,12 @@ static void add_heads(check_case *c, const delta_spec *spec, const char *name, s
                    (check_values)spec->values[operand], row_seed(spec, operand, &none, 0, h));
 }
 
+int64_t delta_digits_bytes(const delta_spec *spec)
+{
+    if (spec->dtype_state != GDN_DIGITS2 && spec->dtype_state != GDN_DIGITS3) return 0;
+    return gdn_state_factors(spec->dim_k, spec->dim_v, spec->digits) + 4 * spec->dim_v;
+}
+
 static void add_pool(check_case *c, const delta_spec *spec, const char *name, size_t field, int n_rows, int n_slots,
                      int written, check_rng *rng)
 {
@@ -218,6 +225,14 @@ static void add_pool(check_case *c, const delta_spec *spec, const char *name, si
     const int64_t extent[5] = { n_rows, n_slots, spec->n_heads_v, kv ? spec->dim_k : spec->dim_v,
                                 kv ? spec->dim_v : spec->dim_k };
     int order[4] = { 0, 1, 2, 3 };
+    if (delta_digits_bytes(spec)) {
+        check_view v = { .name = name, .field = field, .axis = { "row", "slot", "head", "byte" } };
+        const int64_t digits[4] = { n_rows, n_slots, spec->n_heads_v, delta_digits_bytes(spec) };
+        if (spec->strided && check_one_in(rng, 3)) check_shuffle(rng, order, 3);
+        check_add_operand(c, &v, spec->dtype_state, 4, digits, order, spec->strided ? 2 : 0, written,
+                          spec->strided ? rng : NULL);
+        return;
+    }
     check_view v = { .name = name,
                      .field = field,
                      .axis = { "row", "slot", "head", kv ? "key" : "value", kv ? "value" : "key" } };
@@ -234,17 +249,41 @@ static unsigned char *element_at(const check_case *c, const delta_spec *spec, co
            (int64_t)check_unit_bytes(v->dtype) * (kv ? value : key);
 }
 
+static unsigned char *digits_at(const check_case *c, const check_view *v, unsigned char *image, int entry, int h)
+{
+    const int n_slots = (int)v->extent[1];
+    return check_at(c, v, image, entry / n_slots, entry % n_slots, h, 0);
+}
+
+/* The line of a value channel, of numbers. */
+static void fill_digits(const delta_spec *spec, unsigned char *head, int j, const float *x)
+{
+    uint32_t most = 0;
+    for (int i = 0; i < spec->dim_k; i++)
+        most = (gdn_bits(x[i]) & ~GDN_SIGN_BIT) > most ? gdn_bits(x[i]) & ~GDN_SIGN_BIT : most;
+    const gdn_line line = gdn_line_of(most, spec->digits);
+    memcpy(head + gdn_state_factors(spec->dim_k, spec->dim_v, spec->digits) + 4 * j, &line.factor, 4);
+    for (int i = 0; i < spec->dim_k; i++)
+        for (int a = 0; a < spec->digits; a++)
+            head[gdn_state_digit(spec->dim_k, spec->digits, i, j, a)] =
+                (unsigned char)gdn_digit(gdn_line_integer(x[i], line), a, spec->digits);
+}
+
 /* Drawn key by key for each value, whatever the layout. */
 static void fill_state(check_case *c, const delta_spec *spec, const check_view *v, int entry, uint64_t key)
 {
     unsigned char line[4 * 256];
     const size_t unit = (size_t)check_unit_bytes(v->dtype);
+    const int32_t dtype = delta_digits_bytes(spec) ? GDN_F32 : v->dtype;
+    float x[256];
     for (int h = 0; h < spec->n_heads_v; h++) {
         const delta_seq seq = { .key = key };
         for (int j = 0; j < spec->dim_v; j++) {
-            check_fill(line, v->dtype, spec->dim_k, (check_values)spec->values[DELTA_STATE],
+            check_fill(line, dtype, spec->dim_k, (check_values)spec->values[DELTA_STATE],
                        row_seed(spec, DELTA_STATE, &seq, j, h));
-            for (int i = 0; i < spec->dim_k; i++)
+            memcpy(x, line, sizeof x);
+            if (dtype != v->dtype) fill_digits(spec, digits_at(c, v, c->memory[v->memory].image, entry, h), j, x);
+            for (int i = 0; dtype == v->dtype && i < spec->dim_k; i++)
                 memcpy(element_at(c, spec, v, c->memory[v->memory].image, entry, h, i, j), line + unit * (size_t)i,
                        unit);
         }
@@ -265,7 +304,8 @@ static void fill_entry(const delta_spec *spec, unsigned char *to, uint64_t key, 
     } parts[] = {
         { DELTA_K, spec->n_heads_k, spec->dim_k, spec->values[DELTA_K] },
         { DELTA_V, spec->n_heads_v, spec->dim_v, spec->values[DELTA_V] },
-        { DELTA_G, spec->n_heads_v, spec->gate == GDN_GATE_CHANNEL ? spec->dim_k : 1, CHECK_UNIT },
+        { DELTA_G, spec->n_heads_v, spec->gate == GDN_GATE_CHANNEL ? spec->dim_k : 1,
+          spec->digits ? CHECK_GATE_MODEL : CHECK_UNIT },
     };
     const delta_seq seq = { .key = ~key };
     for (int i = 0; i < 3; i++)
@@ -305,7 +345,8 @@ static void add_maps(check_case *c, const delta_spec *spec, check_rng *rng)
     if (spec->map_start) check_add_map(c, "seq_start", ARG(seq_start), start, sizeof *start, spec->n_seqs + 1, 1, rng);
     if (spec->map_src) CHECK_MAP_OF(ARG, state_src, src, 1);
     if (spec->map_dst) CHECK_MAP_OF(ARG, state_dst, dst, spec->n_snapshots);
-    if ((spec->interval || spec->log_slots) && spec->map_position) CHECK_MAP_OF(ARG, position, position, 1);
+    if ((spec->interval || spec->log_slots || spec->digits) && spec->map_position)
+        CHECK_MAP_OF(ARG, position, position, 1);
     if (spec->interval) CHECK_MAP_OF(PART, checkpoints.dst, checkpoint, spec->n_checkpoints);
     if (spec->log_slots && spec->map_log_row) CHECK_MAP_OF(PART, log.row, log_row, 1);
     if (spec->log_slots && spec->map_base_position)
@@ -334,6 +375,7 @@ static void add_parts(delta_call *call, const delta_spec *spec, int shorten)
         call->log.entries.n_slots = spec->log_slots;
     }
     if (spec->tree) call->tree = (gdn_token_tree)GDN_INIT(gdn_token_tree);
+    if (spec->digits) call->chunked = (gdn_chunked_form){ .size = sizeof call->chunked, .digits = spec->digits };
     if (spec->state_interval)
         call->rounding = (gdn_state_rounding){ .size = sizeof call->rounding, .interval = spec->state_interval };
 }
@@ -405,13 +447,24 @@ unsigned char *delta_state(const check_case *c, const delta_spec *spec, const ch
     return element_at(c, spec, v, image[v->memory], entry, h, key, value);
 }
 
+unsigned char *delta_digits(const check_case *c, const delta_spec *spec, const char *pool, unsigned char *const *image,
+                            int entry, int h)
+{
+    const check_view *v = check_find(c, pool);
+    (void)spec;
+    return digits_at(c, v, image[v->memory], entry, h);
+}
+
 void delta_copy_slot(const check_case *from, const delta_spec *from_spec, const char *from_pool,
                      unsigned char *const *image, int from_entry, check_case *to, const delta_spec *to_spec,
                      int to_entry)
 {
     unsigned char *target[CHECK_MAX_MEMORIES];
     check_initial(to, target);
-    for (int h = 0; h < from_spec->n_heads_v; h++)
+    for (int h = 0; delta_digits_bytes(from_spec) && h < from_spec->n_heads_v; h++)
+        memcpy(delta_digits(to, to_spec, "state", target, to_entry, h),
+               delta_digits(from, from_spec, from_pool, image, from_entry, h), (size_t)delta_digits_bytes(from_spec));
+    for (int h = 0; !delta_digits_bytes(from_spec) && h < from_spec->n_heads_v; h++)
         for (int j = 0; j < from_spec->dim_v; j++)
             for (int i = 0; i < from_spec->dim_k; i++)
                 memcpy(delta_state(to, to_spec, "state", target, to_entry, h, i, j),
@@ -434,6 +487,19 @@ void delta_copy_log(const check_case *from, unsigned char *const *image, int fro
     for (int at = first; at < last; at++) delta_copy_entry(from, image, from_row, at, to, to_row, at);
 }
 
+/* The chunked form: the position from which a sequence with a row needs its entries after the call. */
+static int64_t chunked_base(const check_writes *writes, const delta_call *call, int64_t s, int64_t position,
+                            int64_t length, int64_t slots, const char **wrong)
+{
+    const int64_t multiple = position - position % GDN_CHUNK, end = position + length;
+    if (call->args.n_snapshots && length &&
+        check_entry(writes, &call->args.state_dst, s, s * slots, GDN_NONE, INT32_MAX, "state_dst", wrong) >= 0)
+        return end - end % GDN_CHUNK;
+    return check_entry(writes, &call->log.commit, s, GDN_NONE, GDN_NONE, INT32_MAX, "log.commit", wrong) >= 0
+               ? multiple
+               : check_entry(writes, &call->log.base_position, s, multiple, 0, INT32_MAX, "log.base_position", wrong);
+}
+
 /* ---- What a call may write -------------------------------------------------------------------------------------- */
 
 const char *check_writes_gated_delta_net(const void *any, const check_writes *writes)
@@ -444,7 +510,11 @@ const char *check_writes_gated_delta_net(const void *any, const check_writes *wr
     const int own = a->state_out.data != NULL, kv = a->state_layout == GDN_STATE_KV, logged = call->log.size != 0;
     const gdn_pool *to = own ? &a->state_out : &a->state;
     const int64_t slots_in = a->state.n_slots, slots = to->n_slots, rows = to->n_rows, snapshots = a->n_snapshots;
-    const int64_t lines = kv ? a->head_dim_k : a->head_dim_v, inner = kv ? a->head_dim_v : a->head_dim_k;
+    const int of_digits = a->state.dtype == GDN_DIGITS2 || a->state.dtype == GDN_DIGITS3;
+    const int64_t lines = of_digits ? 1 : kv ? a->head_dim_k : a->head_dim_v;
+    const int64_t inner = of_digits ? a->head_dim_v * ((int64_t)call->chunked.digits * a->head_dim_k + 4)
+                          : kv      ? a->head_dim_v
+                                    : a->head_dim_k;
     const int64_t read[4] = { a->state.n_rows, slots_in, a->n_heads_v, lines },
                   written[4] = { rows, slots, a->n_heads_v, lines };
     const gdn_tensor state = pool_tensor(&a->state), states = pool_tensor(to),
@@ -469,7 +539,7 @@ const char *check_writes_gated_delta_net(const void *any, const check_writes *wr
                 check_tokens_written(writes, &a->out, &out, q, s, a->n_heads_v,
                                      check_unit_bytes(a->out.dtype) * (uint64_t)a->head_dim_v);
             const int64_t position =
-                call->checkpoints.size || logged
+                call->checkpoints.size || logged || call->chunked.size
                     ? check_entry(writes, &a->position, s, 0, 0, INT32_MAX - q.length, "position", &wrong)
                     : 0;
             const int64_t kept =
@@ -480,7 +550,10 @@ const char *check_writes_gated_delta_net(const void *any, const check_writes *wr
                 logged ? check_entry(writes, &call->log.row, s, s, GDN_NONE, log_rows - 1, "log.row", &wrong)
                        : GDN_NONE;
             if (call->tree.size) check_parents(writes, &call->tree.parent, q, &wrong);
-            for (int64_t t = 0; pass && t < q.length && row >= 0 && !wrong; t++)
+            const int64_t from = call->chunked.size && logged
+                                     ? chunked_base(writes, call, s, position, q.length, slots, &wrong) - position
+                                     : 0;
+            for (int64_t t = from > 0 ? from : 0; pass && t < q.length && row >= 0 && !wrong; t++)
                 writes->may(writes->user, &entries,
                             log.at + row * log.stride[0] + (position + t) % log_slots * log.stride[1],
                             4 * (uint64_t)entry);

@@ -12,6 +12,7 @@ typedef struct delta_call {
     gdn_checkpoints checkpoints;
     gdn_token_tree tree;
     gdn_state_rounding rounding;
+    gdn_chunked_form chunked;
 } delta_call;
 
 typedef struct conv_call {
@@ -39,6 +40,7 @@ static inline gdn_gated_delta_net_args delta_args_of(const delta_call *c)
     a.checkpoints = c->checkpoints.size ? &c->checkpoints : NULL;
     a.tree = c->tree.size ? &c->tree : NULL;
     a.rounding = c->rounding.size ? &c->rounding : NULL;
+    a.chunked = c->chunked.size ? &c->chunked : NULL;
     return a;
 }
 

@@ -33,6 +33,8 @@ uint64_t check_unit_bytes(int32_t dtype)
     case GDN_BF16: return 2;
     case GDN_Q8_0: return 34;
     case GDN_I64: return 8;
+    case GDN_DIGITS2:
+    case GDN_DIGITS3: return 1;
     default: return 4;
     }
 }
@@ -42,7 +44,11 @@ uint64_t check_row_bytes(int32_t dtype, int64_t n)
     return check_unit_bytes(dtype) * (uint64_t)(dtype == GDN_Q8_0 ? n / 32 : n);
 }
 
-uint64_t check_alignment(int32_t dtype) { return dtype == GDN_Q8_0 ? 2 : check_unit_bytes(dtype); }
+uint64_t check_alignment(int32_t dtype)
+{
+    if (dtype == GDN_DIGITS2 || dtype == GDN_DIGITS3) return 16;
+    return dtype == GDN_Q8_0 ? 2 : check_unit_bytes(dtype);
+}
 
 int64_t check_load_index(const void *at, int32_t dtype)
 {

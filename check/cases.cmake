@@ -14,6 +14,7 @@ add_library(gdn_cases STATIC
   check/executor.c
   check/far_rows.c
   check/invariances_gated_delta_net.c
+  check/invariances_chunked.c
   check/invariances_log.c
   check/invariances_set_rows.c
   check/invariances_ssm_conv.c

@@ -26,12 +26,14 @@ static int is_poison(const void *element, int32_t dtype)
     return half[0] == CHECK_POISON && (dtype != GDN_F32 || half[1] == CHECK_POISON);
 }
 
+static int is_float(int32_t dtype) { return dtype == GDN_F32 || dtype == GDN_F16 || dtype == GDN_BF16; }
+
 int check_same(const void *a, const void *b, int32_t dtype)
 {
     if (dtype == GDN_Q8_0) return !memcmp((const char *)a + 2, (const char *)b + 2, 32) && check_same(a, b, GDN_F16);
     if (!memcmp(a, b, check_unit_bytes(dtype))) return 1;
-    return dtype != GDN_I32 && dtype != GDN_I64 && check_is_nan(a, dtype) && check_is_nan(b, dtype) &&
-           !is_poison(a, dtype) && !is_poison(b, dtype);
+    return is_float(dtype) && check_is_nan(a, dtype) && check_is_nan(b, dtype) && !is_poison(a, dtype) &&
+           !is_poison(b, dtype);
 }
 
 void check_say_value(check_text *text, const void *element, int32_t dtype)
@@ -56,6 +58,8 @@ void check_say_value(check_text *text, const void *element, int32_t dtype)
         check_say(text, "%#010llx (%.9g)", (unsigned long long)(uint32_t)bits,
                   (double)gdn_load_element(element, dtype, 0));
         if (is_poison(element, dtype)) check_say(text, " = poison");
+    } else if (!is_float(dtype)) {
+        check_say(text, "byte %d", (int)*(const int8_t *)element);
     } else {
         uint16_t half;
         memcpy(&half, element, 2);
@@ -214,7 +218,7 @@ static void unify_nans(unsigned char *at, unsigned char *end, int32_t dtype)
     const uint32_t wide = 0x7FC00000, half = dtype == GDN_BF16 ? 0x7FC0 : 0x7E00;
     const int32_t type = dtype == GDN_Q8_0 ? GDN_F16 : dtype; /* its scale */
     const uint64_t unit = check_unit_bytes(dtype), bytes = check_unit_bytes(type);
-    for (; at < end; at += unit)
+    for (; is_float(type) && at < end; at += unit)
         if (check_is_nan(at, type) && !is_poison(at, type)) memcpy(at, type == GDN_F32 ? &wide : &half, (size_t)bytes);
 }
 

@@ -318,19 +318,12 @@ static void heads(check_trial *trial, check_rng *rng)
 }
 
 const check_family check_families_gated_delta_net[] = {
-    { "splits", 60, splits },
-    { "batches", 40, batches },
-    { "snapshots", 40, snapshots },
-    { "layouts", 60, layouts },
-    { "places", 60, places },
-    { "threads", 24, threads },
-    { "heads", 40, heads },
-    { "types", 40, types },
-    { "strides", 40, strides },
-    { "checkpoints", 40, checkpoints },
-    { "log", 40, check_log },
-    { "trees", 40, check_state_trees },
-    { "state16", 40, check_state16 },
-    { "far", 4, check_far_states },
-    { NULL, 0, NULL },
+    { "splits", 60, splits },         { "batches", 40, batches },
+    { "snapshots", 40, snapshots },   { "layouts", 60, layouts },
+    { "places", 60, places },         { "threads", 24, threads },
+    { "heads", 40, heads },           { "types", 40, types },
+    { "strides", 40, strides },       { "checkpoints", 40, checkpoints },
+    { "log", 40, check_log },         { "trees", 40, check_state_trees },
+    { "state16", 40, check_state16 }, { "chunked", 60, check_chunked },
+    { "far", 4, check_far_states },   { NULL, 0, NULL },
 };

@@ -18,7 +18,14 @@ static const char *pool_of(const delta_spec *spec) { return spec->where == DELTA
 int delta_same_state(check_trial *trial, const check_call *a, int entry, const check_call *b, int entry2,
                      const char *what)
 {
-    for (int h = 0; h < a->delta.n_heads_v; h++)
+    for (int h = 0; delta_digits_bytes(&a->delta) && h < a->delta.n_heads_v; h++)
+        if (!check_trial_same_of(trial, a->delta.dtype_state,
+                                 delta_digits(&a->c, &a->delta, pool_of(&a->delta), a->result.image, entry, h),
+                                 delta_digits(&b->c, &b->delta, pool_of(&b->delta), b->result.image, entry2, h),
+                                 delta_digits_bytes(&a->delta), "%s: state in entry %d against entry %d, head %d", what,
+                                 entry, entry2, h))
+            return 0;
+    for (int h = 0; !delta_digits_bytes(&a->delta) && h < a->delta.n_heads_v; h++)
         for (int j = 0; j < a->delta.dim_v; j++)
             for (int i = 0; i < a->delta.dim_k; i++)
                 if (!check_trial_same_of(

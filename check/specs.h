@@ -55,6 +55,7 @@ typedef struct delta_spec {
     int map_log_row, map_base_position, map_commit;
     int tree, map_parent; /* 1: a tree; its map is given */
     int dtype_state, state_interval;
+    int digits;    /* of the chunked form; 0: the recurrence          */
     int strided;   /* 1: random axis orders, gaps, shifts; 0: packed  */
     int same_keys; /* 1: q and k are one tensor                       */
     int permuted;  /* 1: value head h has the data of head (h % Hk) * r + h / Hk */
@@ -96,6 +97,10 @@ void delta_copy_entry(const check_case *from, unsigned char *const *image, int f
 /* Copy the entries of a row of the log for the positions first .. last - 1. */
 void delta_copy_log(const check_case *from, unsigned char *const *image, int from_row, check_case *to, int to_row,
                     int first, int last);
+/* The head's state in an entry as it lies in memory, of digits. */
+unsigned char *delta_digits(const check_case *c, const delta_spec *spec, const char *pool, unsigned char *const *image,
+                            int entry, int h);
+int64_t delta_digits_bytes(const delta_spec *spec); /* 0: the states are floats */
 /* Copy all of the slots of one pool into the memory of a case, as they are. */
 void delta_copy_slot(const check_case *from, const delta_spec *from_spec, const char *from_pool,
                      unsigned char *const *image, int from_entry, check_case *to, const delta_spec *to_spec,

@@ -40,7 +40,7 @@ typedef struct check_trial {
     int number;            /* of this trial */
     check_outcome outcome; /* CHECK_RAN unless something happened; then the rest is of no use */
     check_text text;
-    check_call *call[4];
+    check_call *call[6];
     int n_calls;
 } check_trial;
 
@@ -81,6 +81,7 @@ int conv_same_slot(check_trial *trial, const check_call *a, int row, int64_t pos
 /* Families in files of their own: the log, trees, and rows beyond 2^31 elements (far_rows.c). */
 void check_log(check_trial *trial, check_rng *rng);
 void check_state16(check_trial *trial, check_rng *rng);
+void check_chunked(check_trial *trial, check_rng *rng);
 void check_state_trees(check_trial *trial, check_rng *rng);
 void check_history_trees(check_trial *trial, check_rng *rng);
 void check_far_states(check_trial *trial, check_rng *rng);

@@ -69,6 +69,7 @@ static const number *const numbers_of[CHECK_KERNEL_COUNT] = {
             DELTA_IN(checkpoints, n, INT32),
             DELTA_IN(tree, size, INT32),
             DELTA_IN(rounding, interval, INT32),
+            DELTA_IN(chunked, digits, INT32),
             LAST,
         },
     [CHECK_KERNEL_ssm_conv] =

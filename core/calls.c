@@ -13,11 +13,11 @@ const char *gdn_variant_name(gdn_variant variant)
     static const char *const names[] = {
         [GDN_VARIANT_REFERENCE] = "reference", [GDN_VARIANT_ROWS] = "rows",
         [GDN_VARIANT_LINES] = "lines",         [GDN_VARIANT_COLUMNS] = "columns",
-        [GDN_VARIANT_TREE] = "tree",           [GDN_VARIANT_TILES] = "tiles",
-        [GDN_VARIANT_SUBGROUP] = "subgroup",   [GDN_VARIANT_SHARED] = "shared",
-        [GDN_VARIANT_CHANNELS] = "channels",   [GDN_VARIANT_PIECES] = "pieces",
-        [GDN_VARIANT_SEQUENCES] = "sequences", [GDN_VARIANT_TABLE] = "table",
-        [GDN_VARIANT_COMPARE] = "compare",
+        [GDN_VARIANT_TREE] = "tree",           [GDN_VARIANT_CHUNKED] = "chunked",
+        [GDN_VARIANT_TILES] = "tiles",         [GDN_VARIANT_SUBGROUP] = "subgroup",
+        [GDN_VARIANT_SHARED] = "shared",       [GDN_VARIANT_CHANNELS] = "channels",
+        [GDN_VARIANT_PIECES] = "pieces",       [GDN_VARIANT_SEQUENCES] = "sequences",
+        [GDN_VARIANT_TABLE] = "table",         [GDN_VARIANT_COMPARE] = "compare",
     };
     return names[variant];
 }

@@ -4,6 +4,7 @@
 #include "core/operands.h"
 #include "core/status.h"
 #include "core/structs.h"
+#include "numerics/chunked.h"
 #include "numerics/float_env.h"
 
 #include <float.h>
@@ -68,6 +69,7 @@ typedef struct call_t {
     gdn_checkpoints checkpoints;
     gdn_token_tree tree;
     gdn_state_rounding rounding;
+    gdn_chunked_form chunked;
     int two_pools; /* 1: state_out is given */
 } call_t;
 
@@ -80,15 +82,17 @@ static gdn_status read_call(const gdn_gated_delta_net_args *args, call_t *c)
         (status = gdn_part_read("log", c->args.log, GDN_FIRST_SIZE(gdn_replay_log), sizeof c->log, &c->log)) ||
         (status = gdn_part_read("checkpoints", c->args.checkpoints, GDN_FIRST_SIZE(gdn_checkpoints),
                                 sizeof c->checkpoints, &c->checkpoints)) ||
-        (status = gdn_part_read("tree", c->args.tree, GDN_FIRST_SIZE(gdn_token_tree), sizeof c->tree, &c->tree)))
+        (status = gdn_part_read("tree", c->args.tree, GDN_FIRST_SIZE(gdn_token_tree), sizeof c->tree, &c->tree)) ||
+        (status = gdn_part_read("chunked", c->args.chunked, GDN_FIRST_SIZE(gdn_chunked_form), sizeof c->chunked,
+                                &c->chunked)))
         return status;
     if (!c->args.inputs) c->inputs.beta_factor = 1;
     return gdn_part_read("rounding", c->args.rounding, GDN_FIRST_SIZE(gdn_state_rounding), sizeof c->rounding,
                          &c->rounding);
 }
 
-/* A call without checkpoints and without a log does not read positions. */
-static int uses_position(const args_t *a) { return a->checkpoints || a->log; }
+/* The recurrence without checkpoints and without a log does not read positions. */
+static int uses_position(const args_t *a) { return a->checkpoints || a->log || a->chunked; }
 
 /* 1 if g is a projection. */
 static int is_raw(const gdn_delta_inputs *in) { return in->gate_input >= GDN_G_RAW; }
@@ -169,6 +173,41 @@ static gdn_status check_rounding(const call_t *c)
     return GDN_OK;
 }
 
+/* The type of states of digits, which must have the call's own number of them. */
+static int32_t digits_type(const call_t *c) { return c->chunked.digits == 2 ? GDN_DIGITS2 : GDN_DIGITS3; }
+
+static int of_digits(const args_t *a) { return a->state.dtype == GDN_DIGITS2 || a->state.dtype == GDN_DIGITS3; }
+
+static gdn_status check_chunked(const call_t *c)
+{
+    const args_t *a = &c->args;
+    gdn_status status;
+    if (!a->chunked) return GDN_OK;
+    if ((status = gdn_check_range("chunked.digits", c->chunked.digits, 2, 3)) ||
+        (status = gdn_check_range("n_snapshots (in the chunked form)", a->n_snapshots, 0, 1)))
+        return status;
+    if (a->tree || a->rounding)
+        return gdn_fail(GDN_INVALID_ARGUMENT, "%s and chunked are given; one must be NULL: the chunked form has no %s",
+                        a->tree ? "tree" : "rounding", a->tree ? "trees" : "states of 16 bits");
+    if (c->inputs.gate_input == GDN_G_LINEAR)
+        return gdn_fail(GDN_INVALID_ARGUMENT,
+                        "inputs.gate_input is GDN_G_LINEAR (%d) and chunked is given; the chunked form needs the "
+                        "logarithm of the decay",
+                        GDN_G_LINEAR);
+    if (a->head_dim_k % 16 || a->head_dim_v % 16)
+        return gdn_fail(GDN_INVALID_ARGUMENT, "head_dim_%c is %d; in the chunked form multiples of 16 are allowed",
+                        a->head_dim_k % 16 ? 'k' : 'v', (int)(a->head_dim_k % 16 ? a->head_dim_k : a->head_dim_v));
+    if (a->checkpoints && c->checkpoints.interval % GDN_CHUNK)
+        return gdn_fail(GDN_INVALID_ARGUMENT,
+                        "checkpoints.interval is %d; in the chunked form multiples of %d are allowed",
+                        (int)c->checkpoints.interval, GDN_CHUNK);
+    if (of_digits(a) && a->state_layout != GDN_STATE_VK)
+        return gdn_fail(GDN_INVALID_ARGUMENT,
+                        "state_layout is %d and state.dtype is %d (%s); states of digits have GDN_STATE_VK (%d)",
+                        (int)a->state_layout, (int)a->state.dtype, gdn_dtype_name(a->state.dtype), GDN_STATE_VK);
+    return GDN_OK;
+}
+
 /* Expresses both norms through the arguments of gdn_norm_factor(). */
 static void resolve_norm(const gdn_delta_inputs *in, block_t *p)
 {
@@ -230,7 +269,8 @@ static gdn_status check_call(call_t *c, int launch)
                         "n_snapshots is 0 and state_dst is given; it has n_snapshots entries per sequence");
     if ((status = check_inputs(&c->inputs)) ||
         (status = gdn_check_checkpoints(a->checkpoints ? &c->checkpoints : NULL, a->n_seqs)) ||
-        (status = check_log(c)) || (status = check_tree(c)) || (status = check_rounding(c)))
+        (status = check_log(c)) || (status = check_chunked(c)) || (status = check_tree(c)) ||
+        (status = check_rounding(c)))
         return status;
     if (a->n_tokens && !a->n_seqs)
         return gdn_fail(GDN_INVALID_ARGUMENT, "n_seqs is 0 and n_tokens is %d; tokens need a sequence",
@@ -301,17 +341,26 @@ static gdn_status resolve_operands(const gdn_context *ctx, const call_t *c, int 
     return GDN_OK;
 }
 
-static gdn_status resolve_state(const gdn_context *ctx, const char *name, const gdn_pool *pool, const args_t *a,
+/* Bytes of a head's state of digits. */
+static int64_t digits_bytes(const call_t *c)
+{
+    return gdn_state_factors(c->args.head_dim_k, c->args.head_dim_v, c->chunked.digits) + 4 * c->args.head_dim_v;
+}
+
+static gdn_status resolve_state(const gdn_context *ctx, const char *name, const gdn_pool *pool, const call_t *c,
                                 int needed, gdn_pool_view *view, gdn_region *region)
 {
-    const int kv = a->state_layout == GDN_STATE_KV;
+    const args_t *a = &c->args;
+    const int kv = a->state_layout == GDN_STATE_KV, digits = of_digits(a);
     const gdn_operand_spec spec = {
         .name = name,
-        .dtypes = FLOATS,
-        .n_axes = 4,
+        .dtypes = a->chunked ? 1u << GDN_F32 | 1u << digits_type(c) : FLOATS,
+        .n_axes = digits ? 3 : 4,
         .axes = { "row", "slot", "head", kv ? "key" : "value" },
         .extent = { pool->n_rows, pool->n_slots, a->n_heads_v, kv ? a->head_dim_k : a->head_dim_v },
-        .inner = kv ? a->head_dim_v : a->head_dim_k,
+        .inner = digits ? digits_bytes(c)
+                 : kv   ? a->head_dim_v
+                        : a->head_dim_k,
         .needed = needed,
     };
     view->n_slots = pool->n_slots;
@@ -324,9 +373,9 @@ static gdn_status resolve_states(const gdn_context *ctx, const call_t *c, int ne
 {
     const args_t *a = &c->args;
     gdn_status status;
-    if ((status = resolve_state(ctx, "state", &a->state, a, needed, &p->state, &r[GDN_DELTA_state])) ||
+    if ((status = resolve_state(ctx, "state", &a->state, c, needed, &p->state, &r[GDN_DELTA_state])) ||
         (c->two_pools &&
-         (status = resolve_state(ctx, "state_out", &a->state_out, a, 0, &p->state_out, &r[GDN_DELTA_state_out]))))
+         (status = resolve_state(ctx, "state_out", &a->state_out, c, 0, &p->state_out, &r[GDN_DELTA_state_out]))))
         return status;
     if (a->state_out.dtype != a->state.dtype)
         return gdn_fail(GDN_INVALID_ARGUMENT,
@@ -473,9 +522,11 @@ static gdn_status resolve_call(const gdn_context *ctx, const call_t *c, gdn_plan
         .lower_bound = c->inputs.lower_bound,
         .checkpoints_interval = c->checkpoints.interval,
         .checkpoints_n = c->checkpoints.n,
-        .rounding_interval = a->state.dtype == GDN_F32 ? 0
-                             : a->rounding             ? c->rounding.interval
-                                                       : 1,
+        .digits = c->chunked.digits,
+        .rounding_interval = a->chunked                  ? GDN_CHUNK
+                             : a->state.dtype == GDN_F32 ? 0
+                             : a->rounding               ? c->rounding.interval
+                                                         : 1,
     };
     resolve_norm(&c->inputs, p);
 
@@ -493,7 +544,8 @@ static gdn_status resolve_call(const gdn_context *ctx, const call_t *c, gdn_plan
         GDN_DELTA_OPERANDS(PRESENCE, PRESENCE, PRESENCE, PRESENCE);
 #undef PRESENCE
     if (!launch) {
-        problem->slot_bytes = gdn_dtype_bytes(a->state.dtype, (int64_t)a->n_heads_v * a->head_dim_k * a->head_dim_v);
+        const int64_t head = of_digits(a) ? digits_bytes(c) : (int64_t)a->head_dim_k * a->head_dim_v;
+        problem->slot_bytes = gdn_dtype_bytes(a->state.dtype, a->n_heads_v * head);
         problem->log_entry_bytes = gdn_dtype_bytes(GDN_F32, log_entry_elements(a));
         return GDN_OK;
     }

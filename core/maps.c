@@ -6,6 +6,7 @@
 
 #include "core/operands.h"
 #include "core/status.h"
+#include "numerics/chunked.h"
 
 gdn_status gdn_check_seq_start(const gdn_region *region, const int32_t *seq_start, int32_t n_seqs, int32_t n_tokens,
                                int32_t *longest)
@@ -36,6 +37,39 @@ static gdn_status bad_position(int32_t s, int32_t position, int32_t T)
 {
     return gdn_fail(GDN_INVALID_ARGUMENT, "position[%d] is %d; 0 to %d are allowed for its %d tokens", (int)s,
                     (int)position, (int)(INT32_MAX - T), (int)T);
+}
+
+/* Of the chunked form: a sequence without a row of the log has no entries of an open chunk. */
+static gdn_status bad_chunked_position(const gdn_sequence *q, int32_t position)
+{
+    return gdn_fail(
+        GDN_INVALID_ARGUMENT,
+        "sequence %d has no row of the log and a %s of %d tokens; in the chunked form it must be a multiple of "
+        "%d",
+        (int)q->s, position == q->position ? "position" : "new length, at which it writes a state,", (int)position,
+        GDN_CHUNK);
+}
+
+static gdn_status bad_chunked(const gdn_gated_delta_net_call *p, const gdn_sequence *q)
+{
+    const int s = (int)q->s, length = (int)(q->position + q->T), base = (int)q->base_position;
+    const int after = (int)gdn_chunked_base(p, *q);
+    if (base < 0 || base > q->kept || base % GDN_CHUNK)
+        return gdn_fail(GDN_INVALID_ARGUMENT,
+                        "log.base_position[%d] is %d; in the chunked form multiples of %d up to %d (the sequence's "
+                        "position is %d) are allowed",
+                        s, base, GDN_CHUNK, (int)q->kept, (int)q->position);
+    if (q->row == GDN_NONE)
+        return gdn_fail(GDN_INVALID_ARGUMENT,
+                        "log.base_position[%d] is %d and log.row[%d] is GDN_NONE; without a row it must be %d, the "
+                        "sequence's position",
+                        s, base, s, (int)q->position);
+    const int needed = q->position - base > p->log.n_slots ? (int)q->position - base : length - after;
+    return gdn_fail(
+        GDN_INVALID_ARGUMENT,
+        "log.entries.n_slots is %d; sequence %d has a base position of %d, a position of %d, and %d tokens, "
+        "after which it needs entries from %d on: at least %d are needed",
+        (int)p->log.n_slots, s, base, (int)q->position, (int)q->T, after, needed);
 }
 
 static gdn_status bad_row(const gdn_gated_delta_net_call *p, const gdn_sequence *q)
@@ -74,7 +108,7 @@ static gdn_status bad_base_position(const gdn_gated_delta_net_call *p, const gdn
 /* A snapshot of a 16-bit state that is not rounded there. Its entry is in range. */
 static gdn_status check_snapshots(const gdn_gated_delta_net_call *p, const gdn_sequence *q)
 {
-    const int32_t n = p->rounding_interval > 1 && gdn_has_work(*q) ? p->n_snapshots : 0;
+    const int32_t n = p->rounding_interval > 1 && !p->digits && gdn_has_work(*q) ? p->n_snapshots : 0;
     for (int32_t r = 0; r < n && r < q->T; r++)
         if (gdn_snapshot_of(p, *q, q->T - 1 - r) == GDN_BAD)
             return gdn_fail(GDN_INVALID_ARGUMENT,
@@ -111,14 +145,16 @@ gdn_status gdn_check_sequences(const gdn_gated_delta_net_call *p, const gdn_pool
     gdn_status status;
     for (int32_t s = 0; p->position && s < p->n_seqs; s++) {
         const gdn_sequence q = gdn_sequence_of(p, s);
-        if (q.bad == GDN_BAD_POSITION) return bad_position(s, q.position, q.T);
+        if (q.bad == GDN_BAD_POSITION && !gdn_position_fits(q.position, q.T)) return bad_position(s, q.position, q.T);
     }
     if ((status = gdn_check_pool_maps(states))) return status;
-    const int more = p->log.n_slots || p->parent; /* without these there are no other rules */
+    const int more = p->log.n_slots || p->parent || p->digits; /* without these there are no other rules */
     for (int32_t s = 0; more && s < p->n_seqs; s++) {
         const gdn_sequence q = gdn_sequence_of(p, s);
         if (q.bad == GDN_BAD_LOG_ROW) return bad_row(p, &q);
-        if (q.bad == GDN_BAD_BASE_POSITION) return bad_base_position(p, &q);
+        if (q.bad == GDN_BAD_POSITION) return bad_chunked_position(&q, q.position);
+        if (q.bad == GDN_BAD_STATE_DST) return bad_chunked_position(&q, q.position + q.T);
+        if (q.bad == GDN_BAD_BASE_POSITION) return p->digits ? bad_chunked(p, &q) : bad_base_position(p, &q);
         if (q.bad >= 0 || q.commit == GDN_BAD)
             return gdn_fail(GDN_INTERNAL, "a map of sequence %d is bad, and no entry is", (int)s);
         if ((status = check_snapshots(p, &q)) ||

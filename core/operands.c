@@ -12,8 +12,9 @@ static const struct {
     const char *name;
     uint64_t block, block_bytes, alignment; /* elements per block */
 } dtypes[] = {
-    [GDN_F32] = { "F32", 1, 4, 4 },     [GDN_F16] = { "F16", 1, 2, 2 }, [GDN_BF16] = { "BF16", 1, 2, 2 },
-    [GDN_Q8_0] = { "Q8_0", 32, 34, 2 }, [GDN_I32] = { "I32", 1, 4, 4 }, [GDN_I64] = { "I64", 1, 8, 8 },
+    [GDN_F32] = { "F32", 1, 4, 4 },          [GDN_F16] = { "F16", 1, 2, 2 },          [GDN_BF16] = { "BF16", 1, 2, 2 },
+    [GDN_Q8_0] = { "Q8_0", 32, 34, 2 },      [GDN_I32] = { "I32", 1, 4, 4 },          [GDN_I64] = { "I64", 1, 8, 8 },
+    [GDN_DIGITS2] = { "DIGITS2", 1, 1, 16 }, [GDN_DIGITS3] = { "DIGITS3", 1, 1, 16 }, /* counted in bytes */
 };
 #define N_DTYPES ((int32_t)(sizeof dtypes / sizeof dtypes[0]))
 

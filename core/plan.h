@@ -15,6 +15,7 @@ typedef enum gdn_variant {
     GDN_VARIANT_LINES,
     GDN_VARIANT_COLUMNS,
     GDN_VARIANT_TREE,
+    GDN_VARIANT_CHUNKED,
     GDN_VARIANT_TILES,
     GDN_VARIANT_SUBGROUP,
     GDN_VARIANT_SHARED,
@@ -28,6 +29,7 @@ typedef enum gdn_variant {
 /* Why a device refuses the call. The error text takes its numbers from the problem. */
 typedef enum gdn_refusal {
     GDN_REFUSED_NOT,
+    GDN_REFUSED_FORM,   /* the chunked form                                      */
     GDN_REFUSED_BLOCKS, /* more thread blocks than a grid can have                       */
     GDN_REFUSED_HEADS,  /* CUDA: more heads than one dimension of a grid can have        */
     GDN_REFUSED_TYPES,  /* Vulkan: the device has no 16-bit storage                      */

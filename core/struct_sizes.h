@@ -16,7 +16,7 @@
     STRUCT(gdn_device_info, name, 160)                                                                                 \
     STRUCT(gdn_implementation_info, reason, 264)                                                                       \
     STRUCT(gdn_context_desc, level, 100)                                                                               \
-    STRUCT(gdn_gated_delta_net_args, rounding, 736)                                                                    \
+    STRUCT(gdn_gated_delta_net_args, chunked, 744)                                                                     \
     STRUCT(gdn_ssm_conv_args, tree, 560)                                                                               \
     STRUCT(gdn_set_rows_args, workspace, 280)                                                                          \
     STRUCT(gdn_capability, log_entry_bytes, 296)                                                                       \
@@ -25,6 +25,7 @@
     STRUCT(gdn_delta_inputs, read_key, 224)                                                                            \
     STRUCT(gdn_replay_log, commit, 152)                                                                                \
     STRUCT(gdn_state_rounding, interval, 8)                                                                            \
+    STRUCT(gdn_chunked_form, digits, 8)                                                                                \
     STRUCT(gdn_record, number, 56)                                                                                     \
     STRUCT(gdn_cuda_desc, context, 16)                                                                                 \
     STRUCT(gdn_vulkan_desc, cache_user, 112)                                                                           \

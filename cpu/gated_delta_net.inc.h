@@ -15,7 +15,10 @@
  * In each, one pass over the state per token does everything. While an element is in a register, the pass decays and
  * updates it, and takes its products with this token's q and the next token's k.
  *
+ * The chunked form has a file of its own, chunked.inc.h.
+ *
  * An item is a sequence, a head and a group of value channels (gated_delta_net_item.inc.h). */
+#include "cpu/chunked.inc.h"
 #include "cpu/cpu.h"
 #include "cpu/gated_delta_net_columns.inc.h"
 #include "cpu/gated_delta_net_groups.inc.h"
@@ -56,6 +59,10 @@ static int64_t run_of_items(const gdn_gated_delta_net_call *p, int32_t group, in
 static void gated_delta_net_plan(const void *call, int32_t n_threads, gdn_plan *plan)
 {
     const gdn_gated_delta_net_call *p = call;
+    if (p->digits) {
+        chunked_plan(p, plan);
+        return;
+    }
     const int32_t group = group_of(p, n_threads), pitch = pitch_of(p);
     const int32_t n_tokens = p->n_seqs ? (int32_t)(((int64_t)p->n_tokens + p->n_seqs - 1) / p->n_seqs) : 0;
     const bool rows = rows_serves(p, n_tokens), lines = lines_serves(p, n_tokens);
@@ -100,11 +107,7 @@ static bool view_item(const gdn_gated_delta_net_call *p, int32_t group, int64_t 
         x->n_commit = q.kept - q.base_position;
         x->commit = q.commit < 0 ? NULL : gdn_state_at(&p->state_out, q.commit, x->h);
     }
-    if (p->gate_input >= GDN_G_RAW) {
-        const float a = p->ssm_a.data ? gdn_load_element(gdn_token_at(&p->ssm_a, 0, 0, 0, x->h), p->ssm_a.dtype, 0) : 0;
-        x->rate = gdn_gate_rate(p->gate_input, a);
-        x->bias = p->dt_bias.data ? gdn_token_at(&p->dt_bias, 0, 0, 0, x->h) : NULL;
-    }
+    set_raw_gate(x);
     return true;
 }
 
@@ -149,6 +152,10 @@ GDN_INLINE void run_item(const head_view *view, int32_t group, float *scratch)
 static void gated_delta_net_run(const void *call, const gdn_plan *plan, int64_t first, int64_t last, void *scratch)
 {
     const gdn_gated_delta_net_call *p = call;
+    if (p->digits) {
+        chunked_run(p, first, last, scratch);
+        return;
+    }
     head_view view[2];
     bool any = view_item(p, plan->cut, first, &view[first & 1]);
     for (int64_t item = first; item < last; item++) {

@@ -120,15 +120,20 @@ static void prepare_key(const head_view *x, const gdn_token_view *view, int32_t 
     rows_norm(x, row, 1);
 }
 
+/* 2: logarithms of decays from elements of g; not of GDN_G_LINEAR. */
+GDN_INLINE vf decay_log_of(const head_view *x, vf g, vf bias)
+{
+    if (x->p->gate_input == GDN_G_LOG) return g;
+    g = v_add(g, bias);
+    if (x->p->gate_input == GDN_G_BOUNDED)
+        return v_mul(v_set1(x->p->lower_bound), v_sigmoid(v_mul(v_set1(x->rate), g)));
+    return v_mul(v_set1(x->rate), v_softplus(g));
+}
+
 /* 2: decays from elements of g. */
 GDN_INLINE vf decay_of(const head_view *x, vf g, vf bias)
 {
-    if (x->p->gate_input == GDN_G_LINEAR) return g;
-    if (x->p->gate_input == GDN_G_LOG) return v_exp(g);
-    g = v_add(g, bias);
-    if (x->p->gate_input == GDN_G_BOUNDED)
-        return v_exp(v_mul(v_set1(x->p->lower_bound), v_sigmoid(v_mul(v_set1(x->rate), g))));
-    return v_exp(v_mul(v_set1(x->rate), v_softplus(g)));
+    return x->p->gate_input == GDN_G_LINEAR ? g : v_exp(decay_log_of(x, g, bias));
 }
 
 /* The same for count vectors of channels from i on of a token, whose row of g is given. If fewer channels are left,
@@ -153,9 +158,9 @@ GDN_INLINE void channel_decays(const head_view *x, const char *g, int32_t i, vf 
     v_exp_n(a, count);
 }
 
-/* 0 and 2: computes decay and beta of n_tokens tokens from token t on, at most CHUNK_TOKENS, in place of the raw
- * values. Several are processed at a time, to overlap their latencies. */
-static void compute_factors(const head_view *x, int32_t t, int32_t n_tokens, float *decay, float *beta)
+/* 0 and 2: computes decay, or its logarithm, and beta of n_tokens tokens from token t on, at most CHUNK_TOKENS, in
+ * place of the raw values. Several are processed at a time, to overlap their latencies. */
+static void compute_factors(const head_view *x, int32_t t, int32_t n_tokens, bool logs, float *decay, float *beta)
 {
     const gdn_gated_delta_net_call *p = x->p;
     const vf factor = v_set1(p->beta_factor),
@@ -170,8 +175,22 @@ static void compute_factors(const head_view *x, int32_t t, int32_t n_tokens, flo
         }
         const vf given = v_load(b);
         v_store_n(beta + i0, v_mul(factor, p->beta_input == GDN_BETA_LOGIT ? v_sigmoid(given) : given), n);
-        v_store_n(decay + i0, x->channel ? v_set1(1.0f) : decay_of(x, v_load(g), bias), n);
+        v_store_n(decay + i0,
+                  x->channel ? v_set1(1.0f)
+                  : logs     ? decay_log_of(x, v_load(g), bias)
+                             : decay_of(x, v_load(g), bias),
+                  n);
     }
+}
+
+/* What a raw gate has of the head. */
+static void set_raw_gate(head_view *x)
+{
+    const gdn_gated_delta_net_call *p = x->p;
+    if (p->gate_input < GDN_G_RAW) return;
+    const float a = p->ssm_a.data ? gdn_load_element(gdn_token_at(&p->ssm_a, 0, 0, 0, x->h), p->ssm_a.dtype, 0) : 0;
+    x->rate = gdn_gate_rate(p->gate_input, a);
+    x->bias = p->dt_bias.data ? gdn_token_at(&p->dt_bias, 0, 0, 0, x->h) : NULL;
 }
 
 /* The rows with which the state is read: the tokens' keys, or read keys, which become ak in place. */
@@ -230,7 +249,7 @@ static void chunk_fill(chunk *c, const head_view *x, int32_t first)
         load_as_f32(c->ak + (int64_t)t * x->pitch,
                     gdn_token_at(&p->read_key, x->q.s, x->q.first, first + t, x->key_head), p->read_key.dtype, 0, x->n);
     for (int32_t t = begin; x->channel && t < end; t++) chunk_fill_channels(c, x, first + t, (int64_t)t * x->pitch);
-    compute_factors(x, first, c->n_tokens, c->decay, c->beta);
+    compute_factors(x, first, c->n_tokens, false, c->decay, c->beta);
 }
 
 GDN_INLINE void prefetch_bytes(const char *row, int64_t from, int64_t to)

@@ -295,7 +295,7 @@ static void rows_decode(const head_view *x, const chunk *c)
     b.q = gdn_token_at(&p->q, x->q.s, x->q.first, 0, key_head);
     b.k = gdn_token_at(&p->k, x->q.s, x->q.first, 0, key_head);
     b.g = gdn_token_at(&p->g, x->q.s, x->q.first, 0, x->h);
-    compute_factors(x, 0, 1, &b.decay, &b.beta);
+    compute_factors(x, 0, 1, false, &b.decay, &b.beta);
     char *out = gdn_token_at(&p->result, x->q.s, x->q.first, 0, x->h);
     b.out = p->result.dtype == GDN_F32 ? (float *)(void *)out + x->j0 : c->out;
     b.from_pitch = p->state.stride_line;

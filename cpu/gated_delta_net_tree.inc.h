@@ -61,7 +61,7 @@ static void tree_row_again(const head_view *x, const tree_rows *rows, int32_t t,
 {
     float beta;
     tree_row(x, rows, t, row);
-    if (!x->channel) compute_factors(x, t, 1, rows->a + (int64_t)row * rows->a_pitch, &beta);
+    if (!x->channel) compute_factors(x, t, 1, false, rows->a + (int64_t)row * rows->a_pitch, &beta);
 }
 
 /* The row of token t of the chunk that begins with token `first`. */
@@ -93,7 +93,7 @@ static void tree_fill(const head_view *x, const tree_rows *rows, chunk *c, int32
         load_as_f32(c->v + (int64_t)t * c->group, gdn_token_at(&p->v, x->q.s, x->q.first, first + t, x->h), p->v.dtype,
                     x->j0, x->n_columns);
     }
-    compute_factors(x, first, c->n_tokens, c->decay, c->beta);
+    compute_factors(x, first, c->n_tokens, false, c->decay, c->beta);
     if (!x->channel) memcpy(c->a, c->decay, 4 * (size_t)c->n_tokens);
 }
 

@@ -306,7 +306,10 @@ void gdn_gpu_describe_plan(const gdn_context *ctx, const gdn_problem *problem, c
     capability->emulated = dev->about->emulated;
     gdn_gpu_name_plan(ctx, plan, capability->implementation);
     (void)snprintf(capability->reason, sizeof capability->reason, "%s", dev->implementation.reason);
-    if (plan->refused == GDN_REFUSED_BLOCKS) explain_blocks(driver, problem->kernel, capability->reason);
+    if (plan->refused == GDN_REFUSED_FORM)
+        (void)snprintf(capability->reason, sizeof capability->reason,
+                       "chunked is given; the %s backend has the recurrence only", ctx->backend->name);
+    else if (plan->refused == GDN_REFUSED_BLOCKS) explain_blocks(driver, problem->kernel, capability->reason);
     else if (plan->refused) driver->explain(dev, problem, plan, capability->reason);
 }
 

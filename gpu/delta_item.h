@@ -68,11 +68,13 @@ template <class X> GDN_INLINE bool has_log(CONSTANT gdn_gated_delta_net_call &p)
 #define WITH_TREE    has_tree<X>(p)
 #define WITH_CHANNEL X::CHANNEL
 #define WITH_STATE16 X::STATE16
+#define WITH_CHUNKED false
 #include "call/sequence.h"
 #undef WITH_LOG
 #undef WITH_TREE
 #undef WITH_CHANNEL
 #undef WITH_STATE16
+#undef WITH_CHUNKED
 
 // A part of the work, as far as it does not change from token to token: a sequence, a head, value channels.
 struct Item {

@@ -22,13 +22,17 @@ GDN_ELEMENTARY_FUNCTION float gdn_gate_rate(GDN_I32T gate_input, float a)
     return gate_input == GDN_G_BOUNDED ? gdn_expf(a) : a;
 }
 
-/* 2: the decay, of an element x of g. rate is gdn_gate_rate(). */
+/* The logarithm of the decay, of an element x of g; not of GDN_G_LINEAR. rate is gdn_gate_rate(). */
+GDN_ELEMENTARY_FUNCTION float gdn_decay_log(GDN_I32T gate_input, float x, float rate, float bias, float lower_bound)
+{
+    if (gate_input == GDN_G_BOUNDED) return gdn_mul(lower_bound, gdn_sigmoid(gdn_mul(rate, gdn_add(x, bias))));
+    return gate_input == GDN_G_LOG ? x : gdn_mul(rate, gdn_softplus(gdn_add(x, bias)));
+}
+
+/* 2: the decay. */
 GDN_ELEMENTARY_FUNCTION float gdn_decay(GDN_I32T gate_input, float x, float rate, float bias, float lower_bound)
 {
-    if (gate_input == GDN_G_LINEAR) return x;
-    if (gate_input == GDN_G_BOUNDED) x = gdn_mul(lower_bound, gdn_sigmoid(gdn_mul(rate, gdn_add(x, bias))));
-    else if (gate_input != GDN_G_LOG) x = gdn_mul(rate, gdn_softplus(gdn_add(x, bias)));
-    return gdn_expf(x);
+    return gate_input == GDN_G_LINEAR ? x : gdn_expf(gdn_decay_log(gate_input, x, rate, bias, lower_bound));
 }
 
 #endif

@@ -39,7 +39,10 @@ static void plan_reference(const gdn_context *ctx, const gdn_problem *problem, g
 {
     (void)ctx;
     switch (problem->kernel) {
-    case GDN_KERNEL_gated_delta_net: plan->n_items = gdn_ref_gated_delta_net_items(&problem->gated_delta_net); break;
+    case GDN_KERNEL_gated_delta_net:
+        plan->n_items = gdn_ref_gated_delta_net_items(&problem->gated_delta_net);
+        plan->workspace_bytes = gdn_ref_scratch_bytes(&problem->gated_delta_net);
+        break;
     case GDN_KERNEL_ssm_conv: plan->n_items = gdn_ref_ssm_conv_items(&problem->ssm_conv); break;
     case GDN_KERNEL_set_rows: plan->n_items = gdn_ref_set_rows_items(&problem->set_rows); break;
     }
@@ -55,12 +58,17 @@ static void describe_plan(const gdn_context *ctx, const gdn_problem *problem, co
 
 static void run_item(const gdn_problem *problem, int64_t item, int flushes)
 {
+    void *const scratch = gdn_memory(problem->workspace);
     switch (problem->kernel) {
     case GDN_KERNEL_gated_delta_net:
-        (flushes ? gdn_ref_gated_delta_net_flush : gdn_ref_gated_delta_net)(&problem->gated_delta_net, item);
+        (flushes ? gdn_ref_gated_delta_net_flush : gdn_ref_gated_delta_net)(&problem->gated_delta_net, item, scratch);
         break;
-    case GDN_KERNEL_ssm_conv: (flushes ? gdn_ref_ssm_conv_flush : gdn_ref_ssm_conv)(&problem->ssm_conv, item); break;
-    case GDN_KERNEL_set_rows: (flushes ? gdn_ref_set_rows_flush : gdn_ref_set_rows)(&problem->set_rows, item); break;
+    case GDN_KERNEL_ssm_conv:
+        (flushes ? gdn_ref_ssm_conv_flush : gdn_ref_ssm_conv)(&problem->ssm_conv, item, scratch);
+        break;
+    case GDN_KERNEL_set_rows:
+        (flushes ? gdn_ref_set_rows_flush : gdn_ref_set_rows)(&problem->set_rows, item, scratch);
+        break;
     }
 }
 

@@ -1,5 +1,5 @@
 /* Chooses the reference's compiled version for this processor. See reference.h. */
-#include "reference/reference.h"
+#include "reference/chunked.h"
 #include "simd/features.h"
 
 #if defined(__x86_64__)
@@ -10,10 +10,18 @@
 
 #define GDN_AT_LEVEL(stem, level)                                                                                      \
     int64_t gdn_ref_##stem##_items##level(const gdn_##stem##_call *p) { return GDN_CHOOSE(stem##_items, level)(p); }   \
-    void gdn_ref_##stem##level(const gdn_##stem##_call *p, int64_t item) { GDN_CHOOSE(stem, level)(p, item); }
+    void gdn_ref_##stem##level(const gdn_##stem##_call *p, int64_t item, void *scratch)                                \
+    {                                                                                                                  \
+        GDN_CHOOSE(stem, level)(p, item, scratch);                                                                     \
+    }
 GDN_AT_LEVEL(gated_delta_net, )
 GDN_AT_LEVEL(gated_delta_net, _flush)
 GDN_AT_LEVEL(ssm_conv, )
 GDN_AT_LEVEL(ssm_conv, _flush)
 GDN_AT_LEVEL(set_rows, )
 GDN_AT_LEVEL(set_rows, _flush)
+
+uint64_t gdn_ref_scratch_bytes(const gdn_gated_delta_net_call *p)
+{
+    return p->digits ? gdn_ref_chunked_bytes_any() : 0;
+}

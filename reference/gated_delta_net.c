@@ -10,52 +10,16 @@
 #include <math.h>
 #include <string.h>
 
-#include "numerics/convert.h"
-#include "numerics/dot32.h"
-#include "numerics/prepare.h"
+#include "reference/chunked.h"
+#include "reference/operands.h"
 
-enum { MAX_DIM = 256, COLUMNS = 16 };
-
-/* The address of key i and value channel j in a head's state, which begins at `head`. */
-static char *column_element(const gdn_gated_delta_net_call *p, const gdn_pool_view *view, char *head, int32_t i,
-                            int32_t j)
-{
-    const int64_t bytes = view->dtype == GDN_F32 ? 4 : 2;
-    return p->state_layout == GDN_STATE_VK ? head + j * view->stride_line + bytes * i
-                                           : head + i * view->stride_line + bytes * j;
-}
+enum { COLUMNS = 16 };
 
 /* 7: rounds S to the 16-bit type, if the token that gives the sequence `length` tokens is one with a rounding. */
 static void round_column(const gdn_gated_delta_net_call *p, int32_t length, float *S)
 {
     for (int32_t i = 0; gdn_rounds_at(p, length) && i < p->head_dim_k; i++)
         S[i] = p->state.dtype == GDN_F16 ? gdn_from_f16(gdn_to_f16(S[i])) : gdn_from_bf16(gdn_to_bf16(S[i]));
-}
-
-/* 0, q and k, and a read key: loads a row; normalises q and k if the call has a norm */
-static void load_key(const gdn_gated_delta_net_call *p, const gdn_token_view *view, const char *row, float *x)
-{
-    for (int32_t i = 0; i < p->head_dim_k; i++) x[i] = gdn_load_element(row, view->dtype, i);
-    if (!p->qk_norm || view == &p->read_key) return;
-    const float factor = gdn_norm_factor(gdn_dot32(x, x, p->head_dim_k), p->norm_add, p->norm_most);
-    for (int32_t i = 0; i < p->head_dim_k; i++) x[i] = gdn_mul(x[i], factor);
-}
-
-/* 2: element i of head h's decay, from a token's row of g */
-static float decay(const gdn_gated_delta_net_call *p, const char *g, int32_t h, int32_t i)
-{
-    const float A = p->ssm_a.data ? gdn_load_element(gdn_token_at(&p->ssm_a, 0, 0, 0, h), p->ssm_a.dtype, 0) : 0;
-    const float bias =
-        p->dt_bias.data ? gdn_load_element(gdn_token_at(&p->dt_bias, 0, 0, 0, h), p->dt_bias.dtype, i) : 0;
-    return gdn_decay(p->gate_input, gdn_load_element(g, p->g.dtype, i), gdn_gate_rate(p->gate_input, A), bias,
-                     p->lower_bound);
-}
-
-/* 0, beta: the factor of the delta */
-static float delta_factor(const gdn_gated_delta_net_call *p, const char *beta)
-{
-    const float x = gdn_load_element(beta, p->beta.dtype, 0);
-    return gdn_mul(p->beta_factor, p->beta_input == GDN_BETA_LOGIT ? gdn_sigmoid(x) : x);
 }
 
 /* 1, with a log: replays the entries of positions `at` to last - 1 */
@@ -94,7 +58,8 @@ static void log_token(const gdn_gated_delta_net_call *p, const gdn_sequence *q, 
 static void load_decays(const gdn_gated_delta_net_call *p, const gdn_sequence *q, int32_t t, int32_t h, float *a)
 {
     for (int32_t i = 0; i < p->head_dim_k; i++)
-        a[i] = p->gate == GDN_GATE_CHANNEL || !i ? decay(p, gdn_token_at(&p->g, q->s, q->first, t, h), h, i) : a[0];
+        a[i] = p->gate == GDN_GATE_CHANNEL || !i ? gate(p, gdn_decay, gdn_token_at(&p->g, q->s, q->first, t, h), h, i)
+                                                 : a[0];
 }
 
 /* 1, for a token of a tree that does not follow the token before it: restores value channels j0 <= j < end of its
@@ -191,10 +156,17 @@ static void columns(const gdn_gated_delta_net_call *p, const gdn_sequence *q, in
     }
 }
 
-int64_t GDN_REF(gated_delta_net_items)(const gdn_gated_delta_net_call *p) { return (int64_t)p->n_seqs * p->n_heads_v; }
-
-void GDN_REF(gated_delta_net)(const gdn_gated_delta_net_call *p, int64_t item)
+int64_t GDN_REF(gated_delta_net_items)(const gdn_gated_delta_net_call *p)
 {
+    return (int64_t)p->n_seqs * (p->digits ? p->n_heads_k : p->n_heads_v);
+}
+
+void GDN_REF(gated_delta_net)(const gdn_gated_delta_net_call *p, int64_t item, void *scratch)
+{
+    if (p->digits) {
+        GDN_REF(chunked)(p, item, scratch);
+        return;
+    }
     const int32_t s = (int32_t)(item / p->n_heads_v), h = (int32_t)(item % p->n_heads_v);
     const gdn_sequence q = gdn_sequence_of(p, s);
     for (int32_t j = 0; gdn_has_work(q) && j < p->head_dim_v; j += COLUMNS)

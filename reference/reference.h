@@ -17,13 +17,13 @@
 #define GDN_REF(name) gdn_ref_##name##_any
 #endif
 
-/* The number of items of a problem, and item 0 <= i < n. An item is a sequence and value head of gated_delta_net, a
- * sequence and block of channels of ssm_conv, or a batch of set_rows. The rows of a batch stay together, because the
- * later of two with one target wins. Functions without a suffix choose the compiled version; those with _flush are for
- * GDN_EXACT_FTZ. */
+/* The number of items of a problem, and item 0 <= i < n. An item is a sequence and value head of gated_delta_net, in
+ * the chunked form a sequence and key head. Of ssm_conv it is a sequence and block of channels, of set_rows a batch.
+ * The rows of a batch stay together, because the later of two with one target wins. Functions without a suffix choose
+ * the compiled version; those with _flush are for GDN_EXACT_FTZ. */
 #define GDN_REF_DECLARE(stem, version)                                                                                 \
     int64_t gdn_ref_##stem##_items##version(const gdn_##stem##_call *p);                                               \
-    void gdn_ref_##stem##version(const gdn_##stem##_call *p, int64_t item);
+    void gdn_ref_##stem##version(const gdn_##stem##_call *p, int64_t item, void *scratch);
 #define GDN_REF_VERSIONS(stem)                                                                                         \
     GDN_REF_DECLARE(stem, )                                                                                            \
     GDN_REF_DECLARE(stem, _any)                                                                                        \
@@ -34,5 +34,8 @@ GDN_REF_VERSIONS(ssm_conv)
 GDN_REF_VERSIONS(set_rows)
 #undef GDN_REF_VERSIONS
 #undef GDN_REF_DECLARE
+
+/* The memory that items of a call of gated_delta_net need as scratch; 0: none. Each thread has its own. */
+uint64_t gdn_ref_scratch_bytes(const gdn_gated_delta_net_call *p);
 
 #endif

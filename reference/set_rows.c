@@ -10,8 +10,9 @@
 
 int64_t GDN_REF(set_rows_items)(const gdn_set_rows_call *p) { return (int64_t)p->n_batch[0] * p->n_batch[1]; }
 
-void GDN_REF(set_rows)(const gdn_set_rows_call *p, int64_t item)
+void GDN_REF(set_rows)(const gdn_set_rows_call *p, int64_t item, void *scratch)
 {
+    (void)scratch;
     const int64_t b = item / p->n_batch[1], c = item % p->n_batch[1];
     for (int64_t i = 0; i < p->n_rows; i++) {
         /* 1: target */

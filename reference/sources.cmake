@@ -1,6 +1,7 @@
 target_sources(gdn_objects PRIVATE
   reference/backend.c
   reference/choose.c
+  reference/chunked.c
   reference/flush.c
   reference/gated_delta_net.c
   reference/set_rows.c

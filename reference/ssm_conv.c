@@ -88,8 +88,9 @@ static int32_t blocks(const gdn_ssm_conv_call *p) { return p->n_channels / BLOCK
 
 int64_t GDN_REF(ssm_conv_items)(const gdn_ssm_conv_call *p) { return (int64_t)p->n_seqs * blocks(p); }
 
-void GDN_REF(ssm_conv)(const gdn_ssm_conv_call *p, int64_t item)
+void GDN_REF(ssm_conv)(const gdn_ssm_conv_call *p, int64_t item, void *scratch)
 {
+    (void)scratch;
     const int32_t s = (int32_t)(item / blocks(p)), first = (int32_t)(item % blocks(p)) * BLOCK;
     const int32_t last = p->n_channels - first < BLOCK ? p->n_channels : first + BLOCK;
     const gdn_conv_sequence q = gdn_conv_sequence_of(p, s);

@@ -28,6 +28,10 @@
  * - v_load4_bf16_half(p, h, r): half h of 2 GDN_VL groups, the half of v_load_bf16_half()
  * - v_set1_f16(p), v_load_i8(p): the F16 at p in all lanes; GDN_VL signed bytes
  * - v_store_i8(p, y): 32 floats rounded to integers, ties to even, as bytes; 0 for a NaN
+ * - vi_store_low_bytes: the lowest byte of each lane
+ * - quad_dot(sum, l, word, step): sum plus 4 products of signed bytes: each lane of l with a word. A word has
+ *   GDN_QUAD_PARTS parts, `step` words apart. quad_words() makes words of 16 k bytes, quad_pack() of numbers. The
+ * lanes' bytes count as GDN_QUAD_BIAS more than they are
  * - v_div: IEEE's, for quotients that are defined as correctly rounded. GPUs compute those by the sequences of
  *   numerics/elementary.h. There is no square root.
  */
@@ -72,6 +76,10 @@ static inline vi vi_sel(vm m, vi iftrue, vi iffalse) { return _mm512_mask_blend_
 
 /* --- between the two --- */
 static inline vf v_from_bits(vi a) { return _mm512_castsi512_ps(a); }
+static inline void vi_store_low_bytes(int8_t *p, vi a)
+{
+    _mm_storeu_si128((__m128i *)(void *)p, _mm512_cvtepi32_epi8(a));
+}
 static inline vi v_to_int_rne(vf a)
 {
     return _mm512_cvt_roundps_epi32(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);

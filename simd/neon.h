@@ -230,4 +230,37 @@ static inline void v_store_i8(int8_t *p, const vf *y)
     }
 }
 
+/* --- quads of signed bytes: a word of a lane has 4 --- */
+#define GDN_QUAD_PARTS 1
+#define GDN_QUAD_BIAS  0
+typedef int8x16_t vquad;
+static inline vquad quad_load(const int8_t *p) { return vld1q_s8(p); }
+static inline vi quad_dot(vi sum, vquad l, const int32_t *word, int64_t step)
+{
+    const int8x16_t w = vreinterpretq_s8_s32(vdupq_n_s32(*word));
+    (void)step;
+#ifdef __ARM_FEATURE_DOTPROD
+    return vdotq_s32(sum, l, w);
+#else
+    const int16x8_t low = vmull_s8(vget_low_s8(l), vget_low_s8(w)), high = vmull_high_s8(l, w);
+    return vaddq_s32(sum, vpaddq_s32(vpaddlq_s16(low), vpaddlq_s16(high)));
+#endif
+}
+static inline void quad_words(int32_t *word, const int8_t *bytes, int32_t n)
+{
+    __builtin_memcpy(word, bytes, (size_t)n);
+}
+static inline void quad_pack(const vi x[4], vi word[GDN_QUAD_PARTS])
+{
+    const vi byte = vi_set1(255);
+    *word = vi_or(vi_or(vi_and(x[0], byte), vi_shl(vi_and(x[1], byte), 8)),
+                  vi_or(vi_shl(vi_and(x[2], byte), 16), vi_shl(x[3], 24)));
+}
+static inline void vi_store_low_bytes(int8_t *p, vi a)
+{
+    const int16x4_t half = vmovn_s32(a);
+    const int8x8_t bytes = vmovn_s16(vcombine_s16(half, half));
+    vst1_lane_s32((int32_t *)(void *)p, vreinterpret_s32_s8(bytes), 0);
+}
+
 #endif

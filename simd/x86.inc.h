@@ -169,3 +169,33 @@ static inline void v_load4_bf16_half(const uint16_t *p, int half, vf r[4])
         r[2 * j + 1] = v_from_bits(vi_and(both, vi_set1((int32_t)0xffff0000)));
     }
 }
+
+/* --- quads of signed bytes: a word of a lane has 4 --- */
+/* Products of 16 bits. A quad is widened to its even and its odd bytes. */
+#define GDN_QUAD_PARTS 2
+#define GDN_QUAD_BIAS  0
+typedef struct vquad {
+    vi even, odd;
+} vquad;
+static inline vquad quad_load(const int8_t *p)
+{
+    const vi x = vi_load((const int32_t *)(const void *)p);
+    return (vquad){ GDN_MM(srai_epi16)(GDN_MM(slli_epi16)(x, 8), 8), GDN_MM(srai_epi16)(x, 8) };
+}
+static inline vi quad_dot(vi sum, vquad l, const int32_t *word, int64_t step)
+{
+    return vi_add(vi_add(sum, GDN_MM(madd_epi16)(l.even, vi_set1(word[0]))),
+                  GDN_MM(madd_epi16)(l.odd, vi_set1(word[step])));
+}
+static inline void quad_words(int32_t *word, const int8_t *bytes, int32_t n)
+{
+    for (int32_t i = 0; i < n; i += 16) {
+        const __m128i x = _mm_loadu_si128((const __m128i *)(const void *)(bytes + i));
+        _mm_storeu_si128((__m128i *)(void *)(word + i / 4), _mm_srai_epi16(_mm_slli_epi16(x, 8), 8));
+        _mm_storeu_si128((__m128i *)(void *)(word + (n + i) / 4), _mm_srai_epi16(x, 8));
+    }
+}
+static inline void quad_pack(const vi x[4], vi word[GDN_QUAD_PARTS])
+{
+    for (int part = 0; part < 2; part++) word[part] = vi_or(vi_and(x[part], vi_set1(0xffff)), vi_shl(x[part + 2], 16));
+}

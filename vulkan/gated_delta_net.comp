@@ -152,6 +152,7 @@ gdn_gated_delta_net_call p;
 #define WITH_TREE    has_tree()
 #define WITH_CHANNEL CHANNEL
 #define WITH_STATE16 STATE16
+#define WITH_CHUNKED false
 #include "call/sequence.h"
 
 gdn_sequence seq;

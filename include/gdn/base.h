@@ -309,7 +309,9 @@ enum {
     GDN_BF16 = 2, /* the upper half of binary32                                                      */
     GDN_Q8_0 = 3, /* blocks of 32: one binary16 scale, then 32 int8; 34 bytes                        */
     GDN_I32 = 4,
-    GDN_I64 = 5
+    GDN_I64 = 5,
+    GDN_DIGITS2 = 6, /* states of the chunked form of gated_delta_net, 2 digits an element: section 8.8 */
+    GDN_DIGITS3 = 7  /* the same, 3 digits                                                          */
 };
 
 /* A tensor operand. Each operand's documentation lists the axes that have strides. stride[] holds these in bytes,
@@ -318,8 +320,8 @@ enum {
  *     if all axes are listed. For an outer axis, it is the size of the next axis inside times that axis's stride, or
  *     times its packed stride if that is larger.
  *   - Strides are not negative, and below 2^56, as offsets are.
- *   - Strides are multiples of the element's alignment: F32, I32: 4; F16, BF16, Q8_0: 2; I64: 8. The first element must
- *     be aligned to it too. More alignment is not required, though 64 is fastest.
+ *   - Strides are multiples of the element's alignment: F32, I32: 4; F16, BF16, Q8_0: 2; I64: 8; DIGITS: 16. The first
+ *     element must be aligned to it too. More alignment is not required, though 64 is fastest.
  *   - Rows of an operand do not overlap each other, read or written: sorted by stride, each axis steps over all bytes
  *     of the axes before it.
  * For an absent operand, leave all members as GDN_INIT has set them. */

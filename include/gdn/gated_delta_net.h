@@ -17,6 +17,7 @@
  * | keep prefixes for a cache                      | checkpoints, position                   | base.h  |
  * | verify a tree of drafts                        | tree and log                            | 8.6     |
  * | halve the memory of the states                 | state.dtype; rounding                   | 8.7     |
+ * | read prompts by products of matrices           | chunked                                 | 8.8     |
  * | fork a sequence                                | state_src names the other's slot        | 8.2     |
  */
 
@@ -253,6 +254,47 @@ typedef struct gdn_state_rounding {
     int32_t interval;
 } gdn_state_rounding;
 
+/* ---- 8.8  The chunked form -----------------------------------------------------------------------------
+ *
+ * A second contract, beside the recurrence: docs/reference/numerics-chunked.md has its bits, docs/guide/chunked.md says
+ * when to use it. A sequence is processed in chunks of 32 tokens, counted from its beginning, by products of matrices
+ * of small integers: of 2 or 3 digits of 8 bits. The same token has the same bits in any call. The two forms, and the
+ * two numbers of digits, give different bits: a sequence keeps to one of them, from its first token to its last. The
+ * library cannot tell a state of one form in F32 from that of another.
+ *
+ * States exist at multiples of 32 tokens. A sequence is its state at a multiple, and the log's entries since.
+ *   - position is always read.
+ *   - log.base_position, the number of tokens that the state of state_src has seen, is a multiple of 32. Absent: the
+ *     last multiple up to the position.
+ *   - n_snapshots is 0 or 1. The entry of state_dst gets the state at the last multiple of 32 up to the sequence's new
+ *     length. In place, a call that reaches no multiple writes no state: that is 31 of 32 calls that decode.
+ *   - log.commit gets the state at the last multiple of 32 up to the position.
+ *   - An entry of the log has g, the logarithm of the decay, in place of a. The call reads all entries that it replays
+ *     before it writes one. It writes the entries of its tokens that the sequence needs afterwards: from its next base
+ *     on. That is the multiple of state_dst if that names a slot for the sequence, else that of log.commit if that
+ * does, else base_position. From that base to the new length are at most log.entries.n_slots tokens, and from
+ *     base_position to the position too. So 32 slots are enough to read prompts of any length and to decode. To verify
+ *     drafts in calls of N tokens, with n_snapshots 0 and log.commit, 31 + N slots are.
+ *   - A sequence without a row of the log has a position that is a multiple of 32. Its new length is one too, if
+ *     state_dst names a slot for it.
+ *   - checkpoints.interval is a multiple of 32.
+ *   - state.dtype is GDN_F32, or the type of the same number of digits. States of digits take half and three quarters
+ *     of the memory of F32, and decoding reads as much less. They have state_layout GDN_STATE_VK, and no stride of the
+ *     outer dimension: numerics-chunked.md has the order of a head's bytes.
+ *   - head_dim_k and head_dim_v are multiples of 16. There is no tree, no rounding, and no GDN_G_LINEAR.
+ *   - A gate that is NaN or above 0 gives NaN, from its token on.
+ *
+ *     gdn_chunked_form chunked = GDN_INIT(gdn_chunked_form);
+ *     args.chunked = &chunked;  args.log = &log;  log.entries.n_slots = 32;
+ *     args.state.dtype = GDN_DIGITS3;
+ *     args.position.data = position; // [n_seqs]: prompts and decode alike. After the call: position[s] += its tokens
+ *
+ * Limits: digits 2 or 3. CUDA, Vulkan and Metal return UNSUPPORTED. */
+typedef struct gdn_chunked_form {
+    uint32_t size;
+    int32_t digits; /* 3 by GDN_INIT: errors of about 1e-6; 2: of about 2e-4, and faster           */
+} gdn_chunked_form;
+
 /* ---- Reference
  *
  * Limits:
@@ -292,6 +334,7 @@ typedef struct gdn_gated_delta_net_args {
     const gdn_checkpoints *checkpoints;
     const gdn_token_tree *tree;
     const gdn_state_rounding *rounding;
+    const gdn_chunked_form *chunked;
 } gdn_gated_delta_net_args;
 
 #define GDN_DEFAULTS_gdn_gated_delta_net_args                                                                          \
@@ -299,6 +342,7 @@ typedef struct gdn_gated_delta_net_args {
 #define GDN_DEFAULTS_gdn_delta_inputs , .beta_factor = 1
 #define GDN_DEFAULTS_gdn_replay_log
 #define GDN_DEFAULTS_gdn_state_rounding
+#define GDN_DEFAULTS_gdn_chunked_form , .digits = 3
 #ifdef __cplusplus
 extern "C++" {
 template <> inline void gdn_set_defaults(gdn_gated_delta_net_args &args)
@@ -306,6 +350,7 @@ template <> inline void gdn_set_defaults(gdn_gated_delta_net_args &args)
     args.n_snapshots = args.state.n_slots = args.state_out.n_slots = 1;
 }
 template <> inline void gdn_set_defaults(gdn_delta_inputs &inputs) { inputs.beta_factor = 1; }
+template <> inline void gdn_set_defaults(gdn_chunked_form &chunked) { chunked.digits = 3; }
 }
 #endif
 /* Reports whether the call would run, whether it would be exact, which implementation runs it, and how much workspace

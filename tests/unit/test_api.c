@@ -555,6 +555,7 @@ int main(int argc, char **argv)
     RUN(test_api_logs);
     RUN(test_api_trees);
     RUN(test_api_state16);
+    RUN(test_api_chunked);
     RUN(test_api_structs);
     api_close_targets();
     REQUIRE(api_ran, "there is no test '%s'", api_only);

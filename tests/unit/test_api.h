@@ -27,7 +27,7 @@ void api_close_targets(void);
 
 /* ---- Fixtures ------------------------------------------------------------------------------------------ */
 
-enum { API_WORKSPACE = 1 << 18 };
+enum { API_WORKSPACE = 1 << 21 }; /* the chunked reference takes most */
 /* The log of delta_memory: numbers k of 2 heads of 16, d of 4 heads of 32, a. */
 enum { API_LOG_ROWS = 3, API_LOG_SLOTS = 6, API_LOG_ENTRY = 2 * 16 + 4 * 32 + 4 };
 
@@ -155,6 +155,7 @@ void test_api_checkpoints(void);
 void test_api_logs(void);
 void test_api_trees(void);
 void test_api_state16(void);
+void test_api_chunked(void);
 void test_api_structs(void);
 
 #endif

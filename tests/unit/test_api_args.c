@@ -225,7 +225,8 @@ static void operands(void)
                                (unsigned long long)tensor_of(f, o)->bytes);
                 (void)snprintf(offset, sizeof offset, "it must be a multiple of %d", alignment);
                 OPERAND(t->dtype = -1, ".dtype is -1 (?)", "allowed: ");
-                OPERAND(t->dtype = 6, ".dtype is 6 (?)", "allowed: ");
+                OPERAND(t->dtype = GDN_DIGITS3, ".dtype is 7 (DIGITS3)", "allowed: ");
+                OPERAND(t->dtype = 8, ".dtype is 8 (?)", "allowed: ");
                 OPERAND(t->dtype = INT32_MAX, ".dtype is ", "allowed: ");
                 OPERAND(t->dtype = strcmp(o->name, "index") ? GDN_I32 : GDN_F32, ".dtype is ", "allowed: ");
                 if (!is_pool(o)) OPERAND(t->reserved = 1, ".reserved is 1", "must be 0");

@@ -57,7 +57,7 @@ static void gated_delta_net(int32_t gate, int32_t layout)
                    .result = tokens(out[i], DIM));
         p.state = p.state_out = pool(state[i], HEADS * DIM * DIM, DIM * DIM, DIM);
         for (int64_t item = 0; item < gdn_ref_gated_delta_net_items_any(&p); item++)
-            (i ? gdn_ref_gated_delta_net_fma : gdn_ref_gated_delta_net_any)(&p, item);
+            (i ? gdn_ref_gated_delta_net_fma : gdn_ref_gated_delta_net_any)(&p, item, NULL);
     }
     compare("gated_delta_net: out", out[0], out[1], OUT);
     compare("gated_delta_net: state", state[0], state[1], STATE);
@@ -83,7 +83,7 @@ static void ssm_conv(int32_t silu)
         p.history.stride_slot = p.history_out.stride_slot = 4 * CHANNELS;
         if (i == 2) p.seq_start = at(seq_start), p.has |= GDN_HAS_SEQ_START;
         for (int64_t item = 0; item < gdn_ref_ssm_conv_items_any(&p); item++)
-            (i ? gdn_ref_ssm_conv_fma : gdn_ref_ssm_conv_any)(&p, item);
+            (i ? gdn_ref_ssm_conv_fma : gdn_ref_ssm_conv_any)(&p, item, NULL);
     }
     for (int i = 1; i < 3; i++) {
         compare("ssm_conv: out", out[0], out[i], N);
