@@ -260,8 +260,8 @@ static void operands(void)
 /* Which element types an operand takes is listed in the text; each of the others is refused by its name. */
 static void dtypes(void)
 {
-    enum { FLOATS = 1 << GDN_F32 | 1 << GDN_F16 | 1 << GDN_BF16, TYPES = GDN_I64 + 2 /* one that there is not */ };
-    static const char *const names[TYPES] = { "F32", "F16", "BF16", "Q8_0", "I32", "I64", "?" };
+    enum { FLOATS = 1 << GDN_F32 | 1 << GDN_F16 | 1 << GDN_BF16, TYPES = GDN_DIGITS3 + 2 /* one that there is not */ };
+    static const char *const names[TYPES] = { "F32", "F16", "BF16", "Q8_0", "I32", "I64", "DIGITS2", "DIGITS3", "?" };
     for (int k = 0; k < CHECK_KERNEL_COUNT; k++) {
         const api_fixture *f = api_fixtures[k];
         for

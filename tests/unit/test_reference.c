@@ -108,7 +108,7 @@ static void set_rows(int32_t dtype)
                    .index_batch = { 1, 1 }, .src = at(src), .dst = at(dst[i]), .index = at(map),
                    .src_stride = { 0, 0, 4 * COLUMNS }, .dst_stride = { 0, 0, row }, .index_stride = { 0, 0, 4 },
                    .src_dtype = GDN_F32, .dst_dtype = dtype, .index_dtype = GDN_I32);
-        (i ? gdn_ref_set_rows_fma : gdn_ref_set_rows_any)(&p, 0);
+        (i ? gdn_ref_set_rows_fma : gdn_ref_set_rows_any)(&p, 0, NULL);
     }
     REQUIRE(!memcmp(dst[0], dst[1], sizeof dst[0]));
 }
