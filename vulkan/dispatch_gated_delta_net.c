@@ -96,14 +96,15 @@ static void specialize(const gdn_vulkan_device *dev, const gdn_gated_delta_net_c
 int32_t gdn_vulkan_most_tokens(const gdn_vulkan_device *dev, const gdn_gated_delta_net_call *p, int general)
 {
     if (dev->traits.type != VK_PHYSICAL_DEVICE_TYPE_CPU) return INT32_MAX;
+    const int tree = (p->has & GDN_HAS_TREE) != 0;
     const int64_t blocks = general ? (p->head_dim_k + 31) / 32 + 1 : 0, slots = p->log.n_slots;
-    const int64_t token = general ? 19 + 10 * blocks : 5, entry = 1 + 2 * blocks;
+    const int64_t token = general ? (tree ? 9 : 19) + 10 * blocks : 5, entry = 1 + 2 * blocks;
     const int64_t left = GDN_VULKAN_CPU_ITERATIONS - 8 * blocks - token - entry * slots;
     if (left < 0) return -1;
-    if (!(p->has & GDN_HAS_TREE)) return (int32_t)(left / token);
+    if (!tree) return (int32_t)(left / token);
     for (int64_t n = 1;; n++) {
-        const int64_t branch = 2 * blocks + 16 + entry * (slots > n ? slots : n) + n / 64 * (n + 4);
-        if (n * (token + branch) > left) return (int32_t)n - 1;
+        const int64_t branch = 2 * blocks + 16 + entry * (slots > n ? slots : n);
+        if (n * (token + branch) + n / 64 * (n - 64) * n > left) return (int32_t)n - 1;
     }
 }
 

@@ -138,8 +138,8 @@ def run_trunk(trunk, tokens, n_prompt):
 
 @torch.no_grad()
 def run_mtp(trunk, mtp, tokens, final, starts, depth):
-    """Logits [n, V] and h' [n, E] of the first draft step at every position, and the drafts of each position in starts:
-    tokens drafted greedily [s, depth], their logits [s, depth, V], their h' [s, depth, E]."""
+    """Logits [n, V] and h' [n, E] of the first draft step at every position, and what is drafted at each position in
+    starts. That is tokens [s, depth], chosen greedily, their logits [s, depth, V], and their h' [s, depth, E]."""
     before = torch.cat([torch.zeros_like(final[:1]), final[:-1]])
     cache, hidden, drafts = mtp.new_cache(), [], {}
     for p in range(len(tokens)):

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Where a planted mistake goes: a place in the code, found by its structure and not by how it is formatted.
 
-    places.py       has every mistake of every list its place, once?
+    places.py       has every mistake of every list its place, once? And each refusal (refusals.py)?
 
 A list of mistakes is a text. Each begins with what is wrong; what follows is indented:
 
@@ -194,6 +194,10 @@ class Mistake:
     by: str # what is put in the place
     see: tuple # function and code that has members of `by`, or ()
 
+    def tries(self):
+        """The mistake for each program that may notice it."""
+        return [self]
+
     def place(self, tree):
         """Where it goes, and the names that `by` may use."""
         def once(function, code):
@@ -269,7 +273,12 @@ def main(arguments):
     if arguments:
         print(__doc__)
         return 0 if arguments in (["-h"], ["--help"]) else 2
-    mistakes = [mistake for name in LISTS for mistake in read_list(name)]
+    import refusals  # which uses this module
+    try:
+        mistakes = [mistake for name in LISTS for mistake in read_list(name)] + refusals.read_refusals()
+    except LookupError as error:
+        print(f"places: {error}")
+        return 1
     tree = read_tree({mistake.folder for mistake in mistakes})
     return 1 if verify(mistakes, tree) else 0
 
