@@ -20,9 +20,10 @@ TESTS = {  # of each folder; the longest name counts
     "runtime/base": ["test_rt_text_alloc", "test_rt_memory", "test_rt_gguf", "test_rt_scheduler"],
     "runtime/files": [*MODEL, "test_rt_memory"],
     "runtime/text": ["test_rt_tokenizer", "test_chat_text", "test_rt_text_alloc", "test_names", "test_files", "test_rt_conversation"],
-    "runtime/dense": ["test_rt_weights", "test_rt_memory", "test_rt_experts", *MODEL],
+    "runtime/dense": ["test_rt_dense_rows", "test_rt_weights", "test_rt_memory", "test_rt_experts", *MODEL],
     "runtime/model": MODEL,
-    "runtime/memory": ["test_rt_memory", "test_rt_prefix_save", "test_rt_prefix_cache", "test_rt_engine_random"],
+    "runtime/memory": ["test_rt_memory", "test_rt_prefix_save", "test_rt_prefix_cache", "fuzz_prefix_load", "test_rt_scheduler",
+                       "test_rt_engine_random"],
     "runtime/decode": ["test_rt_memory", "test_rt_choices", "test_rt_broken", *SERVE, "test_draft_model", "test_perplexity", "test_rt_engine_random"],
     "runtime/serve": SERVE,
     "tools": ["test_perplexity", "test_run_ends", "test_talk"],
@@ -33,6 +34,7 @@ UNNOTICED = {  # (path, function, a part of the text): why
     ("core/maps.c", "gdn_check_conv_sequences", "and no entry is"): INTERNAL,
     ("core/maps.c", "written_twice", "which no other entry writes"): INTERNAL,
     ("core/maps.c", "read_and_written", "of which no writer is found"): INTERNAL,
+    ("runtime/files/gguf.c", "gguf_open_file", "cannot open"): "a file that the user may not read: tests may run as root",
 }
 
 

@@ -66,6 +66,7 @@ def write(folder, tree):
 CHECK = ["gdn", "check", "--backend", "cpu", "--stop"]
 PROGRAMS = { # a program with arguments; one that is not here has none, or the folder of the runtime's tests
     "fuzz_args": ["fuzz_args", "--random", "14000"],
+    "fuzz_prefix_load": ["fuzz_prefix_load", "--random", "2000", "tests/fuzz/fuzz_prefix_load.seeds"],
     "gdn": [*CHECK, "--kernel", "gated_delta_net", "--case", "log/*"],
     "gdn_trees": [*CHECK, "--kernel", "gated_delta_net,ssm_conv", "--case", "tree*"],
     "gdn_state16": [*CHECK, "--kernel", "gated_delta_net", "--case", "state16/*"],
