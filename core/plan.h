@@ -29,11 +29,11 @@ typedef enum gdn_variant {
 /* Why a device refuses the call. The error text takes its numbers from the problem. */
 typedef enum gdn_refusal {
     GDN_REFUSED_NOT,
-    GDN_REFUSED_FORM,   /* the chunked form                                      */
-    GDN_REFUSED_BLOCKS, /* more thread blocks than a grid can have                       */
-    GDN_REFUSED_HEADS,  /* CUDA: more heads than one dimension of a grid can have        */
-    GDN_REFUSED_TYPES,  /* Vulkan: the device has no 16-bit storage                      */
-    GDN_REFUSED_ROUNDS, /* Vulkan: more iterations than the device's loops can run       */
+    GDN_REFUSED_FORM,       /* the chunked form                                              */
+    GDN_REFUSED_BLOCKS,     /* more thread blocks than a grid can have                       */
+    GDN_REFUSED_HEADS,      /* CUDA: more heads than one dimension of a grid can have        */
+    GDN_REFUSED_TYPES,      /* Vulkan: the device has no 16-bit storage                      */
+    GDN_REFUSED_ITERATIONS, /* Vulkan: more than a driver for CPUs lets an invocation's loops run */
 } gdn_refusal;
 
 typedef struct gdn_plan {

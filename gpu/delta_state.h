@@ -92,7 +92,7 @@ GDN_INLINE void load_state(CONSTANT gdn_gated_delta_net_call &p, THREAD const It
     widen_state<X>(p, false, S);
 }
 
-// 7: snapshot. The type of 16-bit states is looked at once per state. store_lines(): of heads of 128 keys,
+// 7: snapshot. The type of 16-bit states is tested once per state. store_lines(): of heads of 128 keys,
 // [value][key].
 template <class X, int DTYPE>
 GDN_INLINE void store_lines_as(CONSTANT gdn_gated_delta_net_call &p, THREAD const Item &w, Bytes head,

@@ -8,7 +8,6 @@
 typedef struct gdn_gpu_device {
     uint64_t most_blocks;  /* of a launch                                                          */
     uint64_t most_slots;   /* of the tables of set_rows                                            */
-    uint64_t most_rounds;  /* ssm_conv: iterations along a sequence that is not split; 0: any      */
     uint64_t params_bytes; /* at the start of each workspace, for the block                        */
     int addresses;         /* 0: operands are bound, without addresses                             */
     uint64_t bad;          /* address of the words for bad maps                                    */

@@ -11,9 +11,7 @@ void gdn_gpu_plan_ssm_conv(const gdn_gpu_device *dev, const gdn_ssm_conv_call *p
                    blocks = gdn_gpu_parts((uint64_t)p->n_channels, threads);
     const uint64_t of_pieces = pieces * blocks, of_sequences = (uint64_t)p->n_seqs * blocks;
     const int maps = (p->has & (GDN_HAS_SEQ_START | GDN_HAS_POSITION | GDN_HAS_SRC | GDN_HAS_DST)) != 0;
-    const int any = !dev->most_rounds || (uint64_t)p->n_tokens <= dev->most_rounds; /* one sequence may have all */
-    const int cut = !(p->has & GDN_HAS_TREE) &&
-                    ((int64_t)p->n_tokens > SHORT * (int64_t)p->n_seqs || !any); /* a tree has no pieces */
+    const int cut = !(p->has & GDN_HAS_TREE) && p->n_tokens > SHORT * (int64_t)p->n_seqs; /* a tree has no pieces */
     plan->cut = cut;
     plan->variant = cut ? GDN_VARIANT_PIECES : GDN_VARIANT_SEQUENCES;
     plan->gpu.blocks = blocks;

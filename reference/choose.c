@@ -23,5 +23,5 @@ GDN_AT_LEVEL(set_rows, _flush)
 
 uint64_t gdn_ref_scratch_bytes(const gdn_gated_delta_net_call *p)
 {
-    return p->digits ? gdn_ref_chunked_bytes_any() : 0;
+    return p->digits ? gdn_ref_chunked_bytes_any(p) : 0;
 }

@@ -28,12 +28,27 @@ typedef struct gdn_ref_chunk {
     float gam[GDN_CHUNK][MAX_DIM];   /* decays since the chunk's start   */
     digits_t K[GDN_CHUNK];           /* lines of keys                    */
     digits_t K_end[GDN_CHUNK_BLOCK]; /* gate per channel: of the first block's keys, decayed to its end */
-    digits_t KT[MAX_DIM];            /* lines of a key channel over the tokens */
-    float S[MAX_DIM][MAX_DIM];       /* the state, [value channel][key]  */
-    digits_t S_line[MAX_DIM];        /* its lines                        */
+    float (*S)[MAX_DIM];             /* the state, [value channel][key]  */
+    digits_t *S_line;                /* its lines                        */
+    digits_t *KT;                    /* lines of a key channel over the tokens */
 } chunk_t;
 
-uint64_t GDN_REF(chunked_bytes)(void) { return sizeof(chunk_t); }
+/* The chunk, and behind it the arrays that its last pointers name. */
+static uint64_t lay_out(call_t *p, chunk_t *w)
+{
+    char *const end = (char *)(w + 1);
+    const size_t state = sizeof *w->S * (size_t)p->head_dim_v, lines = sizeof *w->S_line * (size_t)p->head_dim_v;
+    w->S = (float(*)[MAX_DIM])(void *)end;
+    w->S_line = (digits_t *)(void *)(end + state);
+    w->KT = w->S_line + p->head_dim_v;
+    return sizeof *w + state + lines + sizeof *w->KT * (size_t)p->head_dim_k;
+}
+
+uint64_t GDN_REF(chunked_bytes)(const gdn_gated_delta_net_call *p)
+{
+    chunk_t w;
+    return lay_out(p, &w);
+}
 
 static digits_t line_of(const float *x, int32_t n, int32_t digits)
 {
@@ -305,6 +320,7 @@ void GDN_REF(chunked)(const gdn_gated_delta_net_call *p, int64_t item, void *scr
     const int32_t kappa = (int32_t)(item % p->n_heads_k);
     const gdn_sequence q = gdn_sequence_of(p, (int32_t)(item / p->n_heads_k));
     if (!gdn_has_work(q)) return;
+    (void)lay_out(p, scratch);
     for (int32_t h = 0; h < p->n_heads_v; h++)
         if (gdn_key_head(p, h) == kappa) value_head(p, &q, h, scratch);
     log_keys(p, &q, kappa);

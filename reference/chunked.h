@@ -8,6 +8,6 @@
 void GDN_REF(chunked)(const gdn_gated_delta_net_call *p, int64_t item, void *scratch);
 
 /* The bytes of scratch. */
-uint64_t GDN_REF(chunked_bytes)(void);
+uint64_t GDN_REF(chunked_bytes)(const gdn_gated_delta_net_call *p);
 
 #endif

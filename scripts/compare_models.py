@@ -4,9 +4,9 @@
     compare_models.py LOGITS [--models N] [--first SEED] [--keep FOLDER]
 
 LOGITS is build-test/bin/test_rt_answers (tests/runtime/answers.c). Needs torch, transformers >= 5.2, gguf and numpy. For each model
-HF's own classes compute logits in float64 where they do not insist on float32; the runtime reads the GGUF file that
-scripts/models writes of the same weights, with keys named as llama.cpp's converter names them. Its logits are within 1e-4 of the
-largest one, or it refuses the file and says why; a refusal counts as right only where the draw says that there must be one.
+HF's own classes compute logits, in float64 where they do not insist on float32. The runtime reads the GGUF file that
+scripts/models writes of the same weights, with keys named as llama.cpp's converter names them. Its logits are within 1e-4 of
+the largest one, or it refuses the file with a reason. A refusal is right only where the draw expects one.
 """
 import argparse
 import collections

@@ -5,8 +5,8 @@
 
 LOGITS is build-test/bin/test_rt_answers (tests/runtime/answers.c). Needs tokenizers and gguf from PyPI. The vocabulary has a token
 for every pair of bytes, and merges in a random order: text that is cut into other words has other tokens, whatever it is.
-Each string is compared for each form of cutting; how many of Qwen's normaliser (NFC) would have changed is counted, too: a
-GGUF file does not say that a model's tokenizer has one, and the runtime has none.
+Each string is compared for each way of cutting. Strings that Qwen's normaliser (NFC) would change are counted, too: a
+GGUF file does not say that a model's tokenizer has a normaliser, and the runtime has none.
 """
 import argparse
 import pathlib

@@ -2,8 +2,8 @@
 """Prints the polynomial coefficients of numerics/elementary.h.
 
 Each is a weighted minimax fit (Remez exchange, 60 digits). The coefficients are then rounded to
-binary32: the first two one at a time, with the rest fitted again around it, so that the rounding
-errors of the ones that matter most are made good by the others.
+binary32. The first two are rounded one at a time, and the rest are fitted again each time. So the
+others compensate the rounding errors of the two that matter most.
 
     python3 scripts/fit_elementary.py        (needs python3-mpmath)
 """

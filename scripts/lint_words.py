@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Plain words: banned words, and sentences over 30 words, in documents and, with --comments, in comments of sources.
+"""Plain words: banned words, and sentences over 30 words, in documents and, with --comments, in sources.
 
     lint_words.py               docs/**/*.md, README.md, CONTRIBUTING.md; exit status 1 where something is found
-    lint_words.py --comments    the comments of SOURCES as well
+    lint_words.py --comments    the comments and docstrings of SOURCES as well, and the titles of planted mistakes
     lint_words.py FILE ...      these files
 
 Tables, code and the targets of links are skipped. ALLOWED lists exceptions, each with its reason.
@@ -11,13 +11,15 @@ import argparse
 import pathlib
 import re
 import sys
+import textwrap
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MOST = 30
 SOURCES = ("include", "backends", "bench", "check", "core", "cpu", "cuda", "examples", "gpu", "integrations", "metal", "numerics",  # folders
-           "reference", "runtime", "scripts", "simd", "threads", "tools", "vulkan",
-           *(f"tests/{folder}" for folder in ("device", "emulator", "fuzz", "golden", "packaging", "runtime", "unit")))
+           "python", "reference", "runtime", "scripts", "simd", "tests", "threads", "tools", "vulkan")
 SUFFIXES = (".c", ".h", ".cpp", ".cu", ".cuh", ".metal", ".comp", ".glsl", ".py", ".sh")
+MISTAKES = ROOT / "tests/mutations"  # *.txt: a title is a line that begins with neither a space nor a number sign
+DOCSTRING = re.compile(r'(?:\A(?:#[^\n]*\n)*|(?<=:\n))[ \t]*"""([^"]*(?:"(?!"")[^"]*)*)"""')
 BANNED = (  # what, as a regular expression; what to write instead
     (r"columns? of the (?:log|history)", "log entry; conv state entry"),
     (r"value columns?", "value channel"),
@@ -36,14 +38,21 @@ ALLOWED = {  # (file, text of the hit): reason
 }
 
 
-def comments(text, script):
-    """(line before it, text) of each comment of a C source, or of a script."""
-    for match in re.finditer(r"(?:^[ \t]*#(?!!).*\n?)+", text, flags=re.M) if script else ():
-        yield text.count("\n", 0, match.start()), re.sub(r"^[ \t]*# ?", "", match.group(), flags=re.M)
-    if script:
-        return
-    for match in re.finditer(r"/\*.*?\*/|//[^\n]*", text, flags=re.S):
-        yield text.count("\n", 0, match.start()), re.sub(r"^ ?\*", "", match.group().strip("/").strip("*"), flags=re.M)
+def parts(suffix, text):
+    """(line before it, text) of what is prose in a file: all of a document, titles of mistakes, docstrings and comments."""
+    def found(pattern, flags, group, left_out):
+        for match in re.finditer(pattern, text, flags=flags):
+            yield text.count("\n", 0, match.start(group)), re.sub(left_out, "", match[group], flags=re.M)
+
+    if suffix == ".md":
+        yield 0, text
+    elif suffix == ".txt":
+        yield from found(r"^[^ #\n].*", re.M, 0, r"\Z")
+    elif suffix in (".py", ".sh"):
+        yield from found(r"(?:^[ \t]*#(?!!).*\n?)+", re.M, 0, r"^[ \t]*# ?")
+        yield from ((above, textwrap.dedent(part)) for above, part in found(DOCSTRING, 0, 1, r"\Z"))
+    else:
+        yield from found(r"/\*.*?\*/|//[^\n]*", re.S, 0, r"^ ?\*/?|^/[/*]+|\*/$")
 
 
 def paragraphs(text):
@@ -79,16 +88,16 @@ def look(name, above, text):
 
 def main():
     given = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    given.add_argument("--comments", action="store_true", help="look at the comments of sources too")
+    given.add_argument("--comments", action="store_true", help="look at comments, docstrings and titles of mistakes too")
     given.add_argument("files", nargs="*", metavar="FILE", type=pathlib.Path)
     given = given.parse_args()
     paths = given.files or [*sorted((ROOT / "docs").rglob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
     for folder in SOURCES if given.comments else ():
-        paths += sorted(p for p in (ROOT / folder).rglob("*") if p.suffix in SUFFIXES)
+        paths += sorted(p for p in (ROOT / folder).rglob("*") if p.suffix in SUFFIXES or p.parent == MISTAKES and p.suffix == ".txt")
     found = []
     for path in map(pathlib.Path.resolve, paths):
         text = path.read_text(encoding="utf-8")
-        for above, part in comments(text, path.suffix in (".py", ".sh")) if path.suffix != ".md" else [(0, text)]:
+        for above, part in parts(path.suffix, text):
             found += look(path.relative_to(ROOT).as_posix(), above, part)
     print("\n".join([*found, f"words: {len(paths)} files, {len(found)} problems"]))
     return 1 if found else 0

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes runtime/text/character_classes.txt: which characters are letters, numbers and marks, in the version of Unicode that the
-PyPI package tokenizers has, so that texts are cut into words as it cuts them whatever is installed here.
+"""Writes runtime/text/character_classes.txt: which characters are letters, numbers and marks. The version of Unicode is that of
+the PyPI package tokenizers, so that texts are cut into words as it cuts them.
 
     make_character_classes.py           needs unicodedata2 of that version from PyPI, or a Python that has it (3.14)
     make_character_classes.py --compare with the package tokenizers, character by character

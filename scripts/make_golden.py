@@ -11,8 +11,8 @@ that the models were trained with? They hold inputs and results of HF transforme
                    projections leave them)
   ssm_conv         qwen3_next: causal_conv1d_fn, causal_conv1d_update
 
-The delta rules cast their arguments to float32, so their files have two results: *_hf32 is what HF's function returned;
-*_ref64 is the same published formula, written here in numpy float64. The yardstick is *_ref64; *_hf32 shows how close
+HF's delta rules cast their arguments to float32, so their files have two results. What HF's function returned is *_hf32.
+The same published formula in numpy float64 is *_ref64. The yardstick is *_ref64; *_hf32 shows how close
 another float32 implementation comes. The convolutions do not cast, and have *_ref64 only.
 Nothing is written unless *_ref64 agrees with HF's function in float64 (for the delta rules: the same code, its casts to
 float32 turned into casts to float64) and in float32. tests/golden/README.md describes the files and how to remake them.

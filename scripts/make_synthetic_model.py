@@ -9,9 +9,9 @@ Shapes are those of the published Qwen3.5 text models, MTP block included but in
 layers do, as they are all alike. Weights are random bits with a fixed scale
 per matrix, so that activations keep their size; nothing is quantised, which makes this as fast as the disk. No draft of
 such a model is ever right. With --echo E, what layers add to the residual stream is E times as large, and the MTP block
-hands its token on: then the likeliest token mostly is the last one again, which both the trunk and the draft head find,
-and now and then, as the layers have it, another one, which only the trunk finds. The larger E, the more often; how many
-drafts are right is to be measured, and says nothing about trained models. That other one is among the first eighth of the
+passes its token on. Then the likeliest token mostly is the last one again, which both the trunk and the draft head find.
+Sometimes it is another one, which only the trunk finds. The larger E, the more often. How many drafts are right has to be
+measured, and says nothing about trained models. That other token is among the first eighth of the
 vocabulary, which stands for the frequent tokens (gdn run --draft-vocab). The vocabulary is the 256 bytes, invented tokens and the chat marks. Needs numpy and gguf (from PyPI).
 """
 import argparse

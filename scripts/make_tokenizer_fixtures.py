@@ -8,7 +8,7 @@ many texts. Needs the PyPI packages tokenizers and gguf; the tests themselves ne
                u16 count and u16 tokens, or only u16 65535: as the form before.
                flags 1: with control tokens (RT_PARSE_SPECIAL); else with user-defined tokens only
 
-The vocabulary is byte-level BPE, trained on the text and the awkward texts below as they are, not cut into words: so
+The vocabulary is byte-level BPE, trained on the text and the awkward texts below as they are, not cut into words. So
 there are merges across the ends of words, and a word that is cut elsewhere has other tokens. The regular expressions are those of tokenizer.json of
 Qwen2 and of Qwen3.5, and GPT-2's, which the package has built in. There is no Unicode normalisation.
 """

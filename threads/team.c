@@ -340,5 +340,3 @@ void gdn_team_stop(gdn_team *t)
     if (t->here) (void)munmap(t->here, (size_t)sysconf(_SC_PAGESIZE));
 #endif
 }
-
-int32_t gdn_team_members(const gdn_team *t) { return t->n_members; }

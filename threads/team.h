@@ -28,9 +28,6 @@ gdn_team *gdn_team_start(void *memory, int32_t n_threads);
  * running. In a forked child, which has no members, there is nothing to join. */
 void gdn_team_stop(gdn_team *team);
 
-/* Members that were started. */
-int32_t gdn_team_members(const gdn_team *team);
-
 /* Run task(arg, i) for every i in [0, n), on the calling thread too, and return when all have returned. Its type is
  * gdn_parallel_for_fn with user = the team. May be called by several threads at once, and from within a task: a caller
  * that finds the members at work runs its tasks itself. A task has 1 MiB of stack on a member. */

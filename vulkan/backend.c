@@ -43,17 +43,17 @@ static void explain(const void *device, const gdn_problem *problem, const gdn_pl
                        kernel == GDN_KERNEL_set_rows ? "F16, BF16 and Q8_0" : "F16 and BF16", name);
     else if (kernel == GDN_KERNEL_gated_delta_net)
         (void)snprintf(reason, GDN_REASON_MAX,
-                       "n_tokens is %d with n_seqs = %d and log.entries.n_slots = %d; so long a sequence takes more "
-                       "loop iterations "
-                       "than %.60s allows an invocation",
-                       (int)delta->n_tokens, (int)delta->n_seqs, (int)delta->log.n_slots, name);
+                       "n_tokens is %d with n_seqs = %d and log.entries.n_slots = %d; at most %d tokens a sequence are "
+                       "allowed on the CPU device %.30s",
+                       (int)delta->n_tokens, (int)delta->n_seqs, (int)delta->log.n_slots,
+                       (int)gdn_vulkan_most_tokens(dev, delta, plan->gpu.device_kernel), name);
     else if (kernel == GDN_KERNEL_ssm_conv)
         (void)snprintf(
             reason, GDN_REASON_MAX,
-            "n_tokens is %d with history.n_slots = %d and checkpoints.n = %d, which takes %lld loop iterations; "
-            "%.60s allows an invocation %lld",
+            "n_tokens is %d with history.n_slots = %d and checkpoints.n = %d, up to %lld loop iterations; at "
+            "most %d are allowed on the CPU device %.20s",
             (int)conv->n_tokens, (int)conv->history.n_slots, (int)conv->checkpoints_n,
-            (long long)gdn_vulkan_conv_rounds(conv, plan), name, (long long)gdn_vulkan_rounds(dev));
+            (long long)gdn_vulkan_conv_iterations(conv, plan), GDN_VULKAN_CPU_ITERATIONS, name);
 }
 
 static gdn_status wait_for(void *device, gdn_stream stream)

@@ -8,7 +8,6 @@
  *   shaders.c    SPIR-V, and the float controls that a device supports
  *   probe.c      tests a device's arithmetic, and so finds its implementations
  *   record.c     what every dispatch has in common
- *   rounds.c     counts loop iterations, for drivers that stop long loops
  *   dispatch_<kernel>.c, backend.c */
 #ifndef GDN_VULKAN_DEVICE_H
 #define GDN_VULKAN_DEVICE_H
@@ -211,18 +210,16 @@ static inline uint32_t gdn_vulkan_lanes(const gdn_vulkan_device *dev)
     return dev->traits.type == VK_PHYSICAL_DEVICE_TYPE_CPU ? 8 : 64;
 }
 
-/* ---- rounds.c ---- */
-/* 1 if the driver stops long loops without an error. */
-int gdn_vulkan_ends_loops(const gdn_vulkan_device *dev);
-uint64_t gdn_vulkan_rounds(const gdn_vulkan_device *dev); /* most iterations of a simple loop; 0: any number */
-/* The most tokens of a sequence that a call of gated_delta_net can have; -1 if it cannot run even without a token. */
-int32_t gdn_vulkan_most_tokens(const gdn_vulkan_device *dev, const gdn_gated_delta_net_call *p, int general);
+/* llvmpipe (Mesa's CPU driver, for example 22.3) leaves the loops of an invocation after 65,535 iterations in total,
+ * without an error. So on devices of type CPU a call is refused that could take more than this. */
+enum { GDN_VULKAN_CPU_ITERATIONS = 65535 - 256 };
 
 /* ---- dispatch_<kernel>.c ---- */
 enum { GDN_VULKAN_ROWS_PIECE = 1024 }; /* columns of a workgroup of set_rows */
-/* The iterations of an invocation of ssm_conv: the loops along tokens (one in all if sequences have pieces), and those
- * over what is kept. */
-int64_t gdn_vulkan_conv_rounds(const gdn_ssm_conv_call *p, const gdn_plan *plan);
+/* The most tokens of a sequence that a call of gated_delta_net can have; -1 if it cannot run even without a token. */
+int32_t gdn_vulkan_most_tokens(const gdn_vulkan_device *dev, const gdn_gated_delta_net_call *p, int general);
+/* At least the loop iterations of an invocation of ssm_conv. */
+int64_t gdn_vulkan_conv_iterations(const gdn_ssm_conv_call *p, const gdn_plan *plan);
 void gdn_vulkan_plan_gated_delta_net(const gdn_context *ctx, const gdn_problem *problem, gdn_plan *plan);
 gdn_status gdn_vulkan_run_gated_delta_net(void *device, const gdn_problem *problem, const gdn_plan *plan,
                                           gdn_stream stream);

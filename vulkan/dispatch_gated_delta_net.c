@@ -90,6 +90,24 @@ static void specialize(const gdn_vulkan_device *dev, const gdn_gated_delta_net_c
     plan->gpu.constants[3] = general ? 0 : width;
 }
 
+/* Counts more iterations than any pipeline has: of loops over tokens, over log entries that are replayed, and in
+ * general pipelines over the blocks of keys of each. A token of a tree replays entries of the log and the tokens before
+ * it. */
+int32_t gdn_vulkan_most_tokens(const gdn_vulkan_device *dev, const gdn_gated_delta_net_call *p, int general)
+{
+    if (dev->traits.type != VK_PHYSICAL_DEVICE_TYPE_CPU) return INT32_MAX;
+    const int tree = (p->has & GDN_HAS_TREE) != 0;
+    const int64_t blocks = general ? (p->head_dim_k + 31) / 32 + 1 : 0, slots = p->log.n_slots;
+    const int64_t token = general ? (tree ? 9 : 19) + 10 * blocks : 5, entry = 1 + 2 * blocks;
+    const int64_t left = GDN_VULKAN_CPU_ITERATIONS - 8 * blocks - token - entry * slots;
+    if (left < 0) return -1;
+    if (!tree) return (int32_t)(left / token);
+    for (int64_t n = 1;; n++) {
+        const int64_t branch = 2 * blocks + 16 + entry * (slots > n ? slots : n);
+        if (n * (token + branch) + n / 64 * (n - 64) * n > left) return (int32_t)n - 1;
+    }
+}
+
 void gdn_vulkan_plan_gated_delta_net(const gdn_context *ctx, const gdn_problem *problem, gdn_plan *plan)
 {
     const gdn_gated_delta_net_call *p = &problem->gated_delta_net;
@@ -101,7 +119,7 @@ void gdn_vulkan_plan_gated_delta_net(const gdn_context *ctx, const gdn_problem *
                                  plan);
     if (is_narrow(p) || p->rounding_interval) gdn_vulkan_need_storage16(dev, plan);
     if (gdn_vulkan_most_tokens(dev, p, plan->gpu.device_kernel) < p->n_tokens / (p->n_seqs + !p->n_seqs))
-        plan->refused = GDN_REFUSED_ROUNDS;
+        plan->refused = GDN_REFUSED_ITERATIONS;
 }
 
 gdn_status gdn_vulkan_run_gated_delta_net(void *device, const gdn_problem *problem, const gdn_plan *plan,

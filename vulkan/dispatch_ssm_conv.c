@@ -3,14 +3,10 @@
 
 enum { MIXED_IO = 4, TREE = 8 }; /* bits beside GDN_CONV_*: operands that are not F32, and parents */
 
-int64_t gdn_vulkan_conv_rounds(const gdn_ssm_conv_call *p, const gdn_plan *plan)
+int64_t gdn_vulkan_conv_iterations(const gdn_ssm_conv_call *p, const gdn_plan *plan)
 {
-    const int64_t T = p->n_tokens; /* one sequence may have all */
-    const int64_t n = p->checkpoints_interval ? T / p->checkpoints_interval + 1 : 0;
-    return (n < p->checkpoints_n ? n : p->checkpoints_n) * (p->kernel_width + 1) + p->history.n_slots +
-           (plan->cut                 ? 0
-            : (p->has & GDN_HAS_TREE) ? 2 * T
-                                      : T);
+    const int64_t tokens = plan->cut ? 0 : 2 * (int64_t)p->n_tokens; /* one sequence may have all */
+    return tokens + p->checkpoints_n * (int64_t)(p->kernel_width + 1) + p->history.n_slots;
 }
 
 void gdn_vulkan_plan_ssm_conv(const gdn_context *ctx, const gdn_problem *problem, gdn_plan *plan)
@@ -21,8 +17,9 @@ void gdn_vulkan_plan_ssm_conv(const gdn_context *ctx, const gdn_problem *problem
     const int mixed = (p->x.dtype | p->weight_dtype | p->bias_dtype | p->result.dtype | p->history.dtype) != GDN_F32;
     gdn_gpu_plan_ssm_conv(&gpu, p, gdn_vulkan_lanes(dev), plan);
     if (mixed) gdn_vulkan_need_storage16(dev, plan);
-    const int64_t most = (int64_t)gdn_vulkan_rounds(dev);
-    if (most && gdn_vulkan_conv_rounds(p, plan) > most) plan->refused = GDN_REFUSED_ROUNDS;
+    if (dev->traits.type == VK_PHYSICAL_DEVICE_TYPE_CPU &&
+        gdn_vulkan_conv_iterations(p, plan) > GDN_VULKAN_CPU_ITERATIONS)
+        plan->refused = GDN_REFUSED_ITERATIONS;
     plan->gpu.constants[0] = gdn_vulkan_lanes(dev);
     plan->gpu.constants[1] = (uint32_t)p->kernel_width;
     plan->gpu.constants[2] = (uint32_t)p->silu;

@@ -12,7 +12,7 @@ GDN_STRUCT(gdn_vulkan_push)
     uint64_t params;      /* address of the parameter block */
     GDN_U32T n_items;     /* workgroups that have work; the grid is two-dimensional and may have more */
     GDN_U32T grid_width;  /* workgroups in x */
-    GDN_I32T most_tokens; /* gated_delta_net: of a sequence (vulkan/rounds.c) */
+    GDN_I32T most_tokens; /* gated_delta_net: of a sequence; gdn_vulkan_most_tokens() */
     GDN_I32T unused;
 };
 

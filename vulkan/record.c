@@ -22,7 +22,6 @@ gdn_gpu_device gdn_vulkan_gpu(const gdn_vulkan_device *dev)
 {
     return (gdn_gpu_device){ .most_blocks = (uint64_t)GRID * GRID,
                              .most_slots = UINT32_MAX - 1,
-                             .most_rounds = gdn_vulkan_rounds(dev),
                              .params_bytes = GDN_VULKAN_PARAMS_BYTES,
                              .addresses = 1,
                              .bad = dev->bad.address };

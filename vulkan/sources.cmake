@@ -103,7 +103,6 @@ else()
     vulkan/probe.c
     vulkan/queue.c
     vulkan/record.c
-    vulkan/rounds.c
     vulkan/shaders.c
     ${gdn_shader_words})
   set_source_files_properties(vulkan/shaders.c PROPERTIES OBJECT_DEPENDS "${gdn_shader_folder}/shaders.inc;${gdn_shader_words}")

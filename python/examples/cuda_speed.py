@@ -13,7 +13,7 @@ the host's part. Beside it:
 
 Before that, small calls are compared with the CPU's bits and with a loop in float64. Operands are bfloat16 with float32 gates and
 states, the shapes Qwen3.5's: 16 key heads, 32 value heads, 128 x 128 states. Needs torch with CUDA and a libgdn with CUDA
-(pip install . -C cmake.define.GDN_CUDA=ON). --dry-run: every call once, smaller, on the CPU: whether they are valid, and no times.
+(pip install . -C cmake.define.GDN_CUDA=ON). --dry-run makes every call once, smaller, on the CPU, and measures no times.
 """
 import argparse
 import importlib
@@ -129,7 +129,7 @@ def with_log(x, sequences, channel=False):
 
 
 def lazy(sequences, commits, channel=False):
-    """Decoding that writes a state after so many tokens. Until then it replays the log."""
+    """Decoding that writes a state after `commits` tokens. Between these it replays the log."""
     x = with_log(operands(sequences, 1, channel=channel), sequences, channel)
     calls = [{**x, "position": ints([40 + i] * sequences), "base_position": ints([40] * sequences)} for i in range(1, commits + 1)]
     calls[-1]["commit"] = ints(range(sequences))

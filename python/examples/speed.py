@@ -9,8 +9,8 @@
                                          consist of, all of it
     speed.py all --plot FILE.svg         both, the model in float32 and bfloat16, and with 8 sequences: what docs/guide/python.md has
 
-Both sides run by turns in one process, on one thread unless --threads says otherwise; what is compared is the processor's time, of which another program takes
-none, and the least of the repetitions. Needs torch and transformers, and matplotlib for the plot.
+Both sides run by turns in one process, on one thread or --threads. The least processor time of the repetitions is compared:
+other programs do not add to it. Needs torch and transformers, and matplotlib for the plot.
 """
 import argparse
 import contextlib

@@ -1,6 +1,6 @@
 """HF transformers with libgdn: use() replaces the slow fallbacks of an installed transformers by the library's
-functions, for models with gated-delta layers (Qwen3-Next, Qwen3.5, OLMo-Hybrid, ...), Kimi delta attention, or the
-convolution alone (Mamba, LFM2, ...). undo() restores them.
+functions. It serves models with gated-delta layers (Qwen3-Next, Qwen3.5, OLMo-Hybrid, ...), Kimi delta attention, or
+the convolution alone (Mamba, LFM2, ...). undo() restores the fallbacks.
 
     import gdn.transformers
     gdn.transformers.use()

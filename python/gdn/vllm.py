@@ -274,9 +274,9 @@ def _step(meta: Any) -> _Step:
 
 def _attend(layer: Any, qkv: Tensor, g: Tensor, beta: Tensor, out: Tensor, heads_k: int, weight: Tensor, bias: Optional[Tensor],
             **gates: Any) -> None:
-    """The convolution and the rule of one layer for a step: qkv [tokens][channels], q and k of heads_k heads, then v; g
-    [tokens][heads], or [tokens][heads][keys]; beta [tokens][heads]; out [tokens][heads][values]; weight [channels][width];
-    `gates`: how the rule reads g and beta."""
+    """The convolution and the rule of one layer for a step. qkv [tokens][channels] has q and k of heads_k heads, then v.
+    g is [tokens][heads], or [tokens][heads][keys]; beta is [tokens][heads], out [tokens][heads][values]. weight is
+    [channels][width]. `gates` says how the rule reads g and beta."""
     from vllm.forward_context import get_forward_context
 
     given = get_forward_context().attn_metadata
@@ -296,9 +296,9 @@ def _attend(layer: Any, qkv: Tensor, g: Tensor, beta: Tensor, out: Tensor, heads
 
 
 def _convolve(layer: Any, step: _Step, x: Tensor, weight: Tensor, bias: Optional[Tensor]) -> Tensor:
-    """The convolution. A slot of its pool is a ring of inputs: position p is in row p % rows, so that rejected drafts need no
-    copy, and a copy of a slot continues at any position that the ring still has. vLLM keeps windows that move there, which
-    nobody reads beside its own layers. All inputs are rounded to the pool's type, so that the bits do not depend on which are
+    """The convolution. A slot of its pool is a ring of inputs: position p is in row p % rows. So rejected drafts need no copy, and a
+    copy of a slot continues at any position that the ring still has. vLLM keeps moving windows there, which only its own
+    layers read. All inputs are rounded to the pool's type, so that the bits do not depend on which are
     in the pool."""
     pool = layer.kv_cache[0]
     channels = x.shape[1]

@@ -1,5 +1,5 @@
-"""The package's description of the C interface against what a compiler says of it (tests/packaging/abi/0.1.0.txt, the interface
-of the first release, which the tests of the ABI hold against the headers: structs only grow at their end)."""
+"""The package's description of the C interface against a compiler's, tests/packaging/abi/0.1.0.txt. That is the interface of
+the first release. The tests of the ABI compare it with the headers, since structs only grow at their end."""
 import ctypes
 import pathlib
 import re

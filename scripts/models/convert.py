@@ -1,7 +1,7 @@
 """Weights of HF's Qwen3_5, Qwen3_5Moe and Qwen3Next text classes to GGUF tensors, and back.
 
-Names and transforms are those of llama.cpp's converter: +1 on norm weights but ssm_norm, -exp(A_log), value heads of
-qwen35 and qwen35moe from grouped (i*r + j) to tiled (j*nk + i) order, qwen3next's in_proj_qkvz taken apart.
+Names and transforms are those of llama.cpp's converter: +1 on norm weights but ssm_norm, and -exp(A_log). Value heads of
+qwen35 and qwen35moe change from grouped (i*r + j) to tiled (j*nk + i) order. qwen3next's in_proj_qkvz is split.
 Arrays are numpy, so a GGUF ne = {a, b} is an array of shape (b, a). mtp.* are the names of the published checkpoints;
 HF's classes have no such modules.
 """

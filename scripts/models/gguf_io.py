@@ -54,12 +54,11 @@ def hyperparameters(config, n_mtp, context):
     return pairs
 
 
-def tokenizer_pairs(tokens, types, merges, end, chat_end=None):
-    pairs = [("tokenizer.ggml.model", "gpt2"), ("tokenizer.ggml.pre", "qwen2"), ("tokenizer.ggml.tokens", tokens),
-             ("tokenizer.ggml.token_type", types), ("tokenizer.ggml.merges", merges),
-             ("tokenizer.ggml.eos_token_id", end), ("tokenizer.ggml.padding_token_id", tokens.index("<|endoftext|>")),
-             ("tokenizer.ggml.add_bos_token", False)]
-    return pairs + ([("tokenizer.ggml.eot_token_id", chat_end)] if chat_end is not None else [])
+def tokenizer_pairs(tokens, types, merges, end):
+    return [("tokenizer.ggml.model", "gpt2"), ("tokenizer.ggml.pre", "qwen2"), ("tokenizer.ggml.tokens", tokens),
+            ("tokenizer.ggml.token_type", types), ("tokenizer.ggml.merges", merges),
+            ("tokenizer.ggml.eos_token_id", end), ("tokenizer.ggml.padding_token_id", tokens.index("<|endoftext|>")),
+            ("tokenizer.ggml.add_bos_token", False)]
 
 
 def open_writer(path, arch, name, pairs):
@@ -68,7 +67,7 @@ def open_writer(path, arch, name, pairs):
     for key, value in pairs:
         add = {bool: writer.add_bool, int: writer.add_uint32, float: writer.add_float32, str: writer.add_string,
                list: writer.add_array}[type(value)]
-        add(key if "." in key and key.startswith(("tokenizer.", "general.")) else f"{arch}.{key}", value)
+        add(key if key.startswith("tokenizer.") else f"{arch}.{key}", value)
     return writer
 
 
@@ -84,10 +83,10 @@ def finish(writer):
     writer.close()
 
 
-def write(path, config, tensors, kind_of, name, tokenizer, context, extra=()):
+def write(path, config, tensors, kind_of, name, tokenizer, context):
     """tensors: {GGUF name: float32}; kind_of(name, array) gives the type's name."""
     arch, n_mtp = convert.arch_of(config), int(any("nextn" in t for t in tensors))
-    writer = open_writer(path, arch, name, [*extra, *hyperparameters(config, n_mtp, context), *tokenizer])
+    writer = open_writer(path, arch, name, [*hyperparameters(config, n_mtp, context), *tokenizer])
     for key, x in tensors.items():
         add(writer, key, x, kind_of(key, x))
     finish(writer)

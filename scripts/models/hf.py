@@ -1,8 +1,10 @@
 """HF's own text classes as the oracle: models by architecture, and the MTP block built from their parts.
 
-HF ignores mtp.*, so the block is put together here from HF's decoder layer, its norms and a linear layer:
-  u = fc [norm(embed(x_p)) ; norm(h_{p-1})], one full-attention layer at position p, h' = norm(u), logits = head h'
-with h the trunk's hidden state after its last norm, and zeros for h_{-1}. Drafting on feeds h' and the drafted token.
+HF ignores mtp.*, so the block is built here from HF's decoder layer, its norms and a linear layer.
+
+    u = fc [norm(embed(x_p)) ; norm(h_{p-1})], one full-attention layer at position p, h' = norm(u), logits = head h'
+
+h is the trunk's hidden state after its last norm, and zeros for h_{-1}. The next draft step reads h' and the drafted token.
 """
 import copy
 import logging
@@ -136,8 +138,8 @@ def run_trunk(trunk, tokens, n_prompt):
 
 @torch.no_grad()
 def run_mtp(trunk, mtp, tokens, final, starts, depth):
-    """(logits [n, V] and h' [n, E] of the first draft step at every position, and for each position in starts:
-    tokens drafted greedily [s, depth], their logits [s, depth, V], their h' [s, depth, E])"""
+    """Logits [n, V] and h' [n, E] of the first draft step at every position, and what is drafted at each position in
+    starts. That is tokens [s, depth], chosen greedily, their logits [s, depth, V], and their h' [s, depth, E]."""
     before = torch.cat([torch.zeros_like(final[:1]), final[:-1]])
     cache, hidden, drafts = mtp.new_cache(), [], {}
     for p in range(len(tokens)):

@@ -1,5 +1,5 @@
-"""Arrays to ggml's element types and back. gguf-py encodes F16, BF16, Q4_0 and Q8_0, and decodes everything; the
-encoders of Q4_K, Q5_K and Q6_K here are the plain ones: scales from the smallest and largest element, no search."""
+"""Arrays to ggml's element types and back. gguf-py encodes F16, BF16, Q4_0 and Q8_0, and decodes everything. The
+encoders of Q4_K, Q5_K and Q6_K are here. They take scales from the smallest and largest element, without a search."""
 import numpy as np
 from gguf import GGMLQuantizationType as Type
 from gguf import quants

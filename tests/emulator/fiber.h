@@ -15,7 +15,7 @@ typedef struct simt_fiber {
     void *fake; /* AddressSanitizer's own */
 } simt_fiber;
 
-/* Make room for `count` fibers; what there is stays. 0, or -1 without memory. */
+/* Make room for `count` fibers; existing ones stay. 0, or -1 if memory runs out. */
 int simt_fibers_reserve(unsigned count);
 
 /* The fiber with this number, set up to call entry() when it is first switched to. entry never returns. */

@@ -72,13 +72,6 @@ static void key(draw *d, const char *arch, const char *name, rt_gguf_kind kind, 
     if (d->n_keys < MAX_KEYS && kind != RT_GGUF_BOOL) d->key_at[d->n_keys++] = d->file->n - 4;
 }
 
-static uint32_t bits_of(float value)
-{
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return bits;
-}
-
 typedef struct sizes {
     uint32_t E, heads, kv, hd, rot, conv, S, nk, nv, layers, mtp, interval, X, U, F, shared;
 } sizes;
@@ -135,13 +128,13 @@ static void put_keys(draw *d, const sizes *z, const char *arch, int moe)
     key(d, arch, "embedding_length", RT_GGUF_U32, z->E);
     key(d, arch, "block_count", RT_GGUF_U32, z->layers + z->mtp);
     key(d, arch, "nextn_predict_layers", RT_GGUF_U32, z->mtp);
-    key(d, arch, "attention.layer_norm_rms_epsilon", RT_GGUF_F32, bits_of(1e-6f));
+    key(d, arch, "attention.layer_norm_rms_epsilon", RT_GGUF_F32, 0x358637BD /* 1e-6 */);
     key(d, arch, "attention.head_count", RT_GGUF_U32, z->heads);
     key(d, arch, "attention.head_count_kv", RT_GGUF_U32, z->kv);
     key(d, arch, "attention.key_length", RT_GGUF_U32, z->hd);
     key(d, arch, "attention.value_length", RT_GGUF_U32, z->hd);
     key(d, arch, "rope.dimension_count", RT_GGUF_U32, z->rot);
-    key(d, arch, "rope.freq_base", RT_GGUF_F32, bits_of(10000.0f));
+    key(d, arch, "rope.freq_base", RT_GGUF_F32, 0x461C4000 /* 10000 */);
     key(d, arch, "ssm.conv_kernel", RT_GGUF_U32, z->conv);
     key(d, arch, "ssm.state_size", RT_GGUF_U32, z->S);
     key(d, arch, "ssm.group_count", RT_GGUF_U32, z->nk);

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Where a planted mistake goes: a place in the code, found by what stands there and not by how it is written.
+"""Where a planted mistake goes: a place in the code, found by its structure and not by how it is formatted.
 
-    places.py       has every mistake of every list its place, once?
+    places.py       has every mistake of every list its place, once? And each refusal (refusals.py)?
 
 A list of mistakes is a text. Each begins with what is wrong; what follows is indented:
 
@@ -13,10 +13,10 @@ A list of mistakes is a text. Each begins with what is wrong; what follows is in
 arguments. `put` has the code of the place: what is between the first two @ is replaced by what is between the last two.
 Long lines go on in the next, indented further.
 
-Code is compared token by token: white space, comments and the breaks of strings do not count. Neither do the names of
-variables, members and types: each stands for any name, the same wherever it is repeated, and the new code gets what
-the place has for them. What has to be right is the structure, the functions that are called, constants in capitals,
-numbers, keywords; of strings, a part of the text. `...` stands for any code in between. Where the new code has a member whose
+Code is compared token by token: white space, comments and the breaks of strings do not count. The names of variables,
+members and types are free: each matches any name, the same wherever it is repeated. The new code gets the names of the
+place. What has to be right is the structure, called functions, constants in capitals, numbers, keywords, and a part of
+each string. `...` stands for any code in between. Where the new code has a member whose
 name is not in the place, a line `see` has a function and code in it where it is.
 
 The place has to be there once in the functions of that name in the folder.
@@ -111,7 +111,7 @@ def functions_of(text):
 
 
 def same(pattern, tokens, at, names):
-    """Do the tokens from `at` on read like the pattern? What the names stand for then, else None."""
+    """What the pattern's names are in the place, if the tokens from `at` on match it; else None."""
     names = dict(names)
     for want, have in zip(pattern, tokens[at:at + len(pattern)]):
         if want.is_free():
@@ -126,7 +126,7 @@ def same(pattern, tokens, at, names):
 
 
 def matches(parts, tokens, begin, end, names):
-    """Where the parts of a pattern begin, one after another, for each way there is; and the names."""
+    """Where the parts of a pattern begin, for each match, and its names."""
     first = parts[0][0]
     for at in range(begin, end - len(parts[0]) + 1):
         if first.kind in ("variable", "member"):
@@ -193,6 +193,10 @@ class Mistake:
     code: str
     by: str # what is put in the place
     see: tuple # function and code that has members of `by`, or ()
+
+    def tries(self):
+        """The mistake for each program that may notice it."""
+        return [self]
 
     def place(self, tree):
         """Where it goes, and the names that `by` may use."""
@@ -269,7 +273,12 @@ def main(arguments):
     if arguments:
         print(__doc__)
         return 0 if arguments in (["-h"], ["--help"]) else 2
-    mistakes = [mistake for name in LISTS for mistake in read_list(name)]
+    import refusals  # which uses this module
+    try:
+        mistakes = [mistake for name in LISTS for mistake in read_list(name)] + refusals.read_refusals()
+    except LookupError as error:
+        print(f"places: {error}")
+        return 1
     tree = read_tree({mistake.folder for mistake in mistakes})
     return 1 if verify(mistakes, tree) else 0
 

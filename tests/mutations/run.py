@@ -3,13 +3,14 @@
 
     run.py [LIST...] [--only TEXT] [--list] [--build FOLDER]
 
-LIST is the name of a list in tests/mutations: library, oracle, runtime, cuda, metal, vulkan; the first two if none is given. How a
-list is written: places.py, which also finds the places. A mistake whose place is not there exactly once is an error.
+LIST is the name of a list in tests/mutations: library, oracle, runtime, cuda, metal, vulkan; library and runtime if none is given.
+How a list is written: places.py, which also finds the places. A mistake whose place is not there exactly once is an error. The list
+`refusals` is made from the code (refusals.py). All of it takes hours: --only core/, or the name of a file.
 
-C and C++ are compiled once, in a temporary folder, with all mistakes of a list: a function with mistakes has its body once as
-it is and once with each, and the number in the environment's GDN_MISTAKE says which one runs. What does not lie in a function
-is built alone, and so are all of shaders. Library and runtime are tested by programs of a build of their own; kernels of CUDA and
-Metal by the programs of --build (build-test) on a driver library with the mistakes; shaders by a libgdn with them.
+C and C++ are compiled once, in a temporary folder, with all mistakes of a list. A function with mistakes has its body once as
+it is and once with each. The number in the environment's GDN_MISTAKE says which one runs. What does not lie in a function
+is built alone, and so are all of shaders. Programs of a build of their own test library and runtime. Programs of --build (build-test)
+test kernels of CUDA and Metal on a driver library with the mistakes, and shaders with a libgdn that has them.
 With a mistake a run has to fail; every such run has to pass without one.
 """
 import argparse
@@ -27,6 +28,7 @@ import threading
 import time
 
 import places
+import refusals
 import trial
 
 ROOT = places.ROOT
@@ -62,8 +64,9 @@ def write(folder, tree):
 
 # ---- The library and the runtime: programs of a build of their own ------------------------------------------------------
 CHECK = ["gdn", "check", "--backend", "cpu", "--stop"]
-PROGRAMS = { # a program with arguments; one that is not here has none
+PROGRAMS = { # a program with arguments; one that is not here has none, or the folder of the runtime's tests
     "fuzz_args": ["fuzz_args", "--random", "14000"],
+    "fuzz_prefix_load": ["fuzz_prefix_load", "--random", "2000", "tests/fuzz/fuzz_prefix_load.seeds"],
     "gdn": [*CHECK, "--kernel", "gated_delta_net", "--case", "log/*"],
     "gdn_trees": [*CHECK, "--kernel", "gated_delta_net,ssm_conv", "--case", "tree*"],
     "gdn_state16": [*CHECK, "--kernel", "gated_delta_net", "--case", "state16/*"],
@@ -73,8 +76,8 @@ PROGRAMS = { # a program with arguments; one that is not here has none
     "test_accuracy": ["test_accuracy", "tests/golden"],
     "test_rt_engine_random": ["test_rt_engine_random", "tests/runtime", "1600"],
     "test_rt_engine_prefixes": ["test_rt_engine_random", "tests/runtime", "1500", "1", "prefixes"],
-    **{name: [name, "tests/runtime"] for name in ("test_rt_tokenizer", "test_rt_scheduler", "test_rt_drafts", "test_rt_prefix_cache",
-                                                  "test_rt_gguf", "test_rt_prefix_save")},
+    "long_sequences": ["test_vulkan", "long-sequences"],
+    "missing_loader": ["test_vulkan", "missing-loader"],
     "test_rt_conversation": ["test_rt_conversation", "tests/runtime", "30"],
 }
 SCRIPTS = { # in Python, with the program that they test and further arguments
@@ -82,19 +85,23 @@ SCRIPTS = { # in Python, with the program that they test and further arguments
     "test_chat_text": ["test_rt_answers", "tests/runtime"], "test_talk": ["gdn", "tests/runtime"],
     "test_run_ends": ["gdn", "tests/runtime"], "test_perplexity": ["gdn", "tests/runtime"],
     "test_draft_model": ["gdn", "tests/runtime"], "judge": ["gdn", "--quick"],
+    "test_prefix_file": ["gdn", "tests/runtime"], "test_files": ["gdn", "tests/runtime", "build/bin/test_rt_answers"],
 }
 
 
 class Host:
     signs = "ERROR|FAILED:|FAIL |fuzz_args:|driver:|error:|: expected "
+    backends = "-DGDN_BUILD_SHARED=OFF", "-DGDN_CUDA=OFF", "-DGDN_METAL=OFF", "-DGDN_VULKAN=OFF"
 
     def __init__(self, args, mistakes):
         self.tree = places.read_tree({mistake.folder for mistake in mistakes})
-        self.targets = sorted({self.program(mistake)[0] for mistake in mistakes})
+        words = itertools.chain.from_iterable(self.program(one) for mistake in mistakes for one in mistake.tries())
+        self.targets = sorted({word.removeprefix("build/bin/") for word in words if re.match(r"gdn$|test_|fuzz_|build/bin/", word)})
         self.building = threading.Lock()
 
     def program(self, mistake):
-        return SCRIPTS.get(mistake.noticed_by) or PROGRAMS.get(mistake.noticed_by, [mistake.noticed_by])
+        name = mistake.noticed_by
+        return SCRIPTS.get(name) or PROGRAMS.get(name) or [name, "tests/runtime"][:2 if name.startswith("test_rt_") else 1]
 
     def make(self, folder, tree):
         for name in os.listdir(ROOT):
@@ -104,7 +111,7 @@ class Host:
         write(folder, {**tree, "choice.h": CHOICE})
         flags = f"-O1 -w -include {folder}/choice.h"
         run(["cmake", "-S", folder, "-B", folder / "build", "-G", "Ninja", "-DCMAKE_BUILD_TYPE=", f"-DCMAKE_C_FLAGS={flags}",
-             "-DGDN_BUILD_SHARED=OFF", "-DGDN_INSTALL=OFF", "-DGDN_CUDA=OFF", "-DGDN_METAL=OFF", "-DGDN_VULKAN=OFF"])
+             "-DGDN_INSTALL=OFF", *self.backends])
         self.build(folder)
         self.folder = folder
         return folder
@@ -123,6 +130,15 @@ class Host:
         program, *rest = self.program(mistake)
         script = [sys.executable, *ROOT.glob(f"tests/*/{mistake.noticed_by}.py")] if mistake.noticed_by in SCRIPTS else []
         return [*script, f"{self.folder}/build/bin/{program}", *rest], {}, self.folder
+
+
+class Refusals(Host):
+    """With devices, CUDA and Metal on their emulators. Metal only for its own refusals: others need a backend that is not built."""
+
+    def __init__(self, args, mistakes):
+        super().__init__(args, mistakes)
+        metal = "ON" if any(mistake.folder == "metal" for mistake in mistakes) else "OFF"
+        self.backends = ("-DGDN_CUDA=ON", "-DGDN_CUDA_EMULATED=ON", "-DGDN_VULKAN=ON", f"-DGDN_METAL={metal}", f"-DGDN_METAL_EMULATED={metal}")
 
 
 # ---- CUDA and Metal: a driver library for the programs of a build -------------------------------------------------------
@@ -269,14 +285,18 @@ def try_list(name, mistakes, way, top):
     def one(number):
         mistake = mistakes[number - 1]
         if number not in alone:
-            return attempt(way, together, mistake, number)
+            for mistake in mistakes[number - 1].tries():
+                found = attempt(way, together, mistake, number)
+                if found.noticed():
+                    break
+            return mistake, found
         path, text = mistake.plant(way.tree)
         if isinstance(way, Host):
             return None
         folder = way.make(top / str(number), {**way.tree, path: text})
         found = attempt(way, folder, mistake, number)
         shutil.rmtree(folder)
-        return found
+        return mistake, found
 
     def tell(mistake, found):
         nonlocal missed
@@ -288,9 +308,9 @@ def try_list(name, mistakes, way, top):
         print(f"{'noticed' if found.noticed() else 'MISSED '} {mistake.noticed_by + case:40} {mistake.what}{said}", flush=True)
 
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        for mistake, found in zip(mistakes, pool.map(one, range(1, len(mistakes) + 1))):
+        for found in pool.map(one, range(1, len(mistakes) + 1)):
             if found:
-                tell(mistake, found)
+                tell(*found)
         for number in alone if isinstance(way, Host) else ():
             undo = way.alone(top, number, *mistakes[number - 1].plant(changed))
             tell(mistakes[number - 1], attempt(way, together, mistakes[number - 1], 0))
@@ -302,8 +322,13 @@ def try_list(name, mistakes, way, top):
     return missed
 
 
-WAYS = {"library": Host, "oracle": Host, "runtime": Host, "cuda": functools.partial(Emulated, backend="cuda"),
+WAYS = {"library": Host, "oracle": Host, "runtime": Host, "refusals": Refusals,
+        "cuda": functools.partial(Emulated, backend="cuda"),
         "metal": functools.partial(Emulated, backend="metal"), "vulkan": Shaders}
+
+
+def read(name):
+    return refusals.read_refusals() if name == "refusals" else places.read_list(name)
 
 
 def main():
@@ -316,10 +341,10 @@ def main():
     for name in args.lists:
         if name not in WAYS:
             parser.error(f"there is no list '{name}'; there are {', '.join(WAYS)}")
-    wanted = {name: [mistake for mistake in places.read_list(name) if args.only in mistake.what] for name in args.lists or ("library", "runtime")}
+    wanted = {name: [mistake for mistake in read(name) if args.only in mistake.what] for name in args.lists or ("library", "runtime")}
     if args.list:
         for mistake in itertools.chain.from_iterable(wanted.values()):
-            print(f"{mistake.noticed_by:23} {mistake.folder + ' ' + mistake.function:35} {mistake.what}")
+            print(f"{mistake.tries()[0].noticed_by:23} {mistake.folder + ' ' + mistake.function:35} {mistake.what}")
         return 0
     if not any(wanted.values()):
         parser.error(f"no description contains '{args.only}'; see --list")

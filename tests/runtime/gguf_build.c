@@ -52,6 +52,13 @@ void build_key_number(gguf_build *b, const char *name, rt_gguf_kind kind, uint64
     build_number(b, bits, bytes[kind]);
 }
 
+void build_key_float(gguf_build *b, const char *name, float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    build_key_number(b, name, RT_GGUF_F32, bits);
+}
+
 void build_key_string(gguf_build *b, const char *name, const char *value)
 {
     build_key(b, name, RT_GGUF_STRING);

@@ -24,6 +24,7 @@ void build_header(gguf_build *b, uint64_t n_tensors, uint64_t n_keys);
 /* Keys. The number of a number's bytes follows from its kind. */
 void build_key(gguf_build *b, const char *name, uint32_t kind);
 void build_key_number(gguf_build *b, const char *name, rt_gguf_kind kind, uint64_t bits);
+void build_key_float(gguf_build *b, const char *name, float value);
 void build_key_string(gguf_build *b, const char *name, const char *value);
 void build_key_array(gguf_build *b, const char *name, uint32_t element, uint64_t count);
 

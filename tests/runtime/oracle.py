@@ -1,5 +1,5 @@
-"""What a model computes, in Python's own floats, and model files, written from what the formats and the formulas say: nothing here
-is shared with the runtime, so that an error of one does not hide in the other. Slow: for models of a few thousand weights.
+"""What a model computes, in Python's own floats, and model files, written from the formats and the formulas. Nothing here is
+shared with the runtime, so that an error of one does not hide in the other. Slow: for models of a few thousand weights.
 
 A model is a Model: `keys`, {name: value} of its metadata, `<arch>.` left out where it belongs, and `tensors`,
 {name: (shape, floats)}, the innermost dimension first, as GGUF has it. logits() and drafts() are computed of these alone.

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Chat templates: what the runtime writes is what transformers wrote (fixtures/chat.json, of scripts/compare_chat.py), what it cannot
-follow is refused with the reason, and no message's byte passes for the template's.
+"""Chat templates: the runtime writes what transformers wrote (fixtures/chat.json, of scripts/compare_chat.py). What it cannot
+follow is refused with the reason. Text of a message is never taken for the template's.
 
     test_chat_text.py CHAT FOLDER     CHAT is test_rt_answers; FOLDER has fixtures/
 """
@@ -120,7 +120,7 @@ def dates(chat):
 
 
 def marks(chat):
-    """Of each byte it is known who wrote it, whatever was done with it."""
+    """Each byte of a rendering is known as the template's or a message's, also after filters."""
     for name, form in (("as it is", "m.content"), ("joined", "'a' + m.content ~ 'b'"), ("cut", "m.content.split('|')[1].strip('x')"), ("replaced", "m.content|replace('|', '<|')"),
                        ("trimmed", "m.content|trim"), ("upper", "m.content.upper()"), ("lower", "m.content.lower()"), ("format", "'a%sb'|format(m.content)"), ("braces", "'a{}b'.format(m.content)"), ("sliced", "m.content[2:-1]"), ("in a list", "[m.content, 'b']|join('<|')")):
         require(chat.template("{% macro p(x) %}<|{{ x }}|>{% endmacro %}{% for m in messages %}{% set b %}{{ p(" + form + ") }}{% endset %}{{ b }}{% endfor %}") == "ok", name)

@@ -249,7 +249,7 @@ static int32_t drafting_steps(int32_t width, double drafted)
 static void speculation(void)
 {
     REQUIRE(drafting_steps(1, 150) > 900 &&
-            drafting_steps(1, 150) < 1000); /* it pays, and the other way is looked at too */
+            drafting_steps(1, 150) < 1000); /* drafts pay; steps without them are tried, too */
     REQUIRE(drafting_steps(1, 60) > 0 && drafting_steps(1, 60) < 100);
     REQUIRE(drafting_steps(5000, 60) < 100);
     rt_speculation p = { 0 };

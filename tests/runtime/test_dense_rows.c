@@ -172,7 +172,21 @@ static void check_accuracy(rt_dense *d)
     rt_rope_destroy(rope);
     REQUIRE(rt_rope_create(63, 1e4f, &plain, 1, &rope) == GDN_INVALID_ARGUMENT && strstr(rt_last_error(), "63"), "%s",
             rt_last_error());
-    REQUIRE(rt_rope_create(64, NAN, &plain, 1, &rope) == GDN_INVALID_ARGUMENT);
+#define ROPE(says, base, change)                                                                                       \
+    do {                                                                                                               \
+        rt_rope_scaling s = { RT_ROPE_YARN, 4, 0, 1, 32, 1, 100 };                                                     \
+        s change;                                                                                                      \
+        FAILS(rt_rope_create(64, base, &s, 1, &rope), GDN_INVALID_ARGUMENT, says);                                     \
+    } while (0)
+    ROPE("the rotary base is nan; above 0 to 1e30", NAN, .kind = RT_ROPE_PLAIN);
+    ROPE("the rotary base is 0; above 0 to 1e30", 0, .kind = RT_ROPE_PLAIN);
+    ROPE("the rotary base is 1; with YaRN, above 1", 1, .kind = RT_ROPE_YARN);
+    ROPE("attn_factor is -1; 0 to 1e6", 1e4f, .attn_factor = -1);
+    ROPE("the rotary factor is 0; 1e-6 to 1e6", 1e4f, .factor = 0);
+    ROPE("ext_factor is 0; above 0 to 1", 1e4f, .ext_factor = 0);
+    ROPE("beta_fast is 32 and beta_slow 33", 1e4f, .beta_slow = 33);
+    ROPE("YaRN's original context is 0; 1 and more", 1e4f, .n_original = 0);
+#undef ROPE
 }
 
 /* ---- top_k against a simple selection ---- */

@@ -268,9 +268,69 @@ static void shortlist(const rt_model *model)
         NEED(!rt_engine_size(&d, &bytes, &scratch[i]));
     }
     REQUIRE(scratch[0] == scratch[1] && scratch[0] > scratch[2] && scratch[2] > scratch[3]);
-    rt_engine_desc d = { .model = model, .n_seqs = 1, .n_ctx = 50, .draft = 1, .draft_vocab = -1 };
+}
+
+/* What an engine refuses: numbers of its description, of a batch, and of requests for drafts. */
+static void refusals(const rt_model *model)
+{
+    enum { MOST_CELLS = 1 << 26 };
     rt_memory_bytes bytes;
-    FAILS(rt_engine_size(&d, &bytes, &scratch[0]), GDN_INVALID_ARGUMENT, "draft_vocab is -1");
+    uint64_t scratch;
+#define DESC(says, change)                                                                                             \
+    do {                                                                                                               \
+        rt_engine_desc d = { .model = model, .n_seqs = 2, .n_ctx = 50, .draft = 1, .kv_type = GDN_F16 };               \
+        d change;                                                                                                      \
+        FAILS(rt_engine_size(&d, &bytes, &scratch), GDN_INVALID_ARGUMENT, says);                                       \
+    } while (0)
+    DESC("model is NULL", .model = NULL);
+    DESC("n_seqs is -1; 1 to 4096", .n_seqs = -1);
+    DESC("n_seqs is 4097; 1 to 4096", .n_seqs = 4097);
+    DESC("n_rollback is 256; 0 to 255", .n_rollback = 256);
+    DESC("n_ctx is 0; 1 to 67108864", .n_ctx = 0);
+    DESC("n_ctx is 33554433 for each of 2 sequences; 67108864 KV cells", .n_ctx = MOST_CELLS / 2 + 1);
+    DESC("n_cells is 49; 50 (n_ctx", .n_cells = 49);
+    DESC("n_batch is 65537; 1 to 65536", .n_batch = 65537);
+    DESC("n_prefixes is -1; 0 to 1048576", .n_prefixes = -1);
+    DESC("rollback is 7;", .rollback = (rt_rollback)7);
+    DESC("commit_after is 65537; 0 to 65536", .commit_after = 65537);
+    DESC("draft_vocab is -1", .draft_vocab = -1);
+    DESC("prefix_interval is -1", .prefix_interval = -1);
+#undef DESC
+
+    rt_engine *e = open_engine(model, 2, 1);
+    const int32_t V = model->hp.n_vocab;
+#define BATCH(says, n, t, s)                                                                                           \
+    FAILS(rt_engine_decode(e, &(rt_batch){ n, (int32_t[]){ 1, t }, (int32_t[]){ 0, s }, NULL, 0 }),                    \
+          GDN_INVALID_ARGUMENT, says)
+    BATCH("n_rows is 0; at least 1", 0, 1, 0);
+    BATCH("token[1] is -1; 0 to", 2, -1, 0);
+    BATCH("allowed", 2, V, 0);
+    BATCH("seq[1] is -1; 0 to 1", 2, 1, -1);
+    BATCH("seq[1] is 2; 0 to 1", 2, 1, 2);
+    FAILS(rt_engine_decode(e, &(rt_batch){ 1, NULL, (int32_t[]){ 0 }, NULL, 0 }), GDN_INVALID_ARGUMENT,
+          "token is NULL");
+    FAILS(rt_engine_decode(e, &(rt_batch){ 1, (int32_t[]){ 0 }, NULL, NULL, 0 }), GDN_INVALID_ARGUMENT, "seq is NULL");
+#undef BATCH
+    int32_t text[CONTEXT], draft[2 * R], n_draft[3];
+    make_text(model, 3, text);
+    read_text(e, 0, text, 5, 0);
+    read_text(e, 1, text, 5, 0);
+#define DRAFTS(says, n, ...)                                                                                           \
+    FAILS(rt_draft_mtp(e, (rt_draft_request[3]){ { 0, 1, R }, __VA_ARGS__ }, n, R, 0.0f, draft, n_draft),              \
+          GDN_INVALID_ARGUMENT, says)
+    DRAFTS("n is -1; 0 to 2 requests", -1, { 1, 1, R });
+    DRAFTS("n is 3; 0 to 2 requests", 3, { 1, 1, R });
+    DRAFTS("request[1].seq is 2; 0 to 1", 2, { 2, 1, R });
+    DRAFTS("request[1].token is -1; 0 to", 2, { 1, -1, R });
+    DRAFTS("request[1].n_max is -1; 0 to 3", 2, { 1, 1, -1 });
+    DRAFTS("request[1].n_max is 4; 0 to 3", 2, { 1, 1, R + 1 });
+    DRAFTS("request[1].seq is 0, which request[0] has too", 2, { 0, 1, R });
+#undef DRAFTS
+    rt_engine_destroy(e);
+    e = open_engine(model, 1, 0);
+    FAILS(rt_draft_mtp(e, &(rt_draft_request){ 0, 1, R }, 1, R, 0.0f, draft, n_draft), GDN_UNSUPPORTED,
+          "without draft");
+    rt_engine_destroy(e);
 }
 
 int main(int argc, char **argv)
@@ -288,6 +348,7 @@ int main(int argc, char **argv)
         loads(model, trunk);
         limits(model, trunk);
         shortlist(model);
+        refusals(model);
         rt_model_free(model);
         NEED(!rt_model_load(fixture_path(argv[1], names[i]), &all, &model));
         REQUIRE(less.used <=

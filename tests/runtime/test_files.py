@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""gdn run on files that are no models, or not for long: pipes, sockets, devices, folders, a file that shrinks while it is
-read, weights that are no numbers, tensors on top of each other, a vocabulary without end. Each is an error with a text. And a
-model in several files, which is taken by its first part; it is said what is wrong with a set that is not whole.
+"""gdn run on files that are no models: pipes, sockets, devices, folders, and a file that shrinks while it is read. Also weights
+that are no numbers, tensors that overlap, and a vocabulary without end. Each is an error with a text. And a model in several
+files, which is named by its first part: the error of an incomplete set says what is wrong with it.
 
     test_files.py GDN FOLDER ANSWERS    GDN is the tool; FOLDER has fixtures/, and the repository's models in ../../models; ANSWERS
                                         is the program made of answers.c

@@ -16,7 +16,7 @@ static uint64_t bits_of_double(double value)
 
 static void put_header_and_keys(uint64_t n_tensors)
 {
-    build_header(&file, n_tensors, 16);
+    build_header(&file, n_tensors, 17);
     build_key_string(&file, "general.architecture", "test");
     build_key_number(&file, "u8", RT_GGUF_U8, 255);
     build_key_number(&file, "i8", RT_GGUF_I8, 0x80);
@@ -41,6 +41,7 @@ static void put_header_and_keys(uint64_t n_tensors)
     build_number(&file, 1, 1);
     build_number(&file, 0, 1);
     build_key_array(&file, "nothing", RT_GGUF_STRING, 0);
+    build_key_number(&file, "wide", RT_GGUF_F64, bits_of_double(1e39));
 }
 
 /* A file with keys of all kinds and three tensors: F32 {3, 2}, Q8_0 {32, 2, 1, 2}, and an unknown type. */
@@ -92,6 +93,7 @@ static void test_numbers(const rt_gguf *f)
     REQUIRE(!rt_gguf_get_float(f, "f32", &real) && real == 1.5f, "f32 %g", (double)real);
     REQUIRE(!rt_gguf_get_float(f, "f64", &real) && real == -0.25f, "f64 %g", (double)real);
     REQUIRE(rt_gguf_get_float(f, "u8", &real) == GDN_INVALID_ARGUMENT, "an integer is no float");
+    FAILS(rt_gguf_get_float(f, "wide", &real), GDN_INVALID_ARGUMENT, "wide is 1e+39; -3.40282e+38 to 3.40282e+38");
     int truth = 0;
     REQUIRE(!rt_gguf_get_bool(f, "yes", &truth) && truth == 1, "bool");
     REQUIRE(rt_gguf_get_bool(f, "u8", &truth) == GDN_INVALID_ARGUMENT, "an integer is no bool");
@@ -122,10 +124,10 @@ static void test_strings_and_arrays(const rt_gguf *f)
     REQUIRE(rt_gguf_get_ints(f, "strings", 0, values, 3, &count) == GDN_INVALID_ARGUMENT, "strings are no ints");
     REQUIRE(rt_gguf_get_ints(f, "u8", 0, values, 3, &count) == GDN_INVALID_ARGUMENT, "a number is no array");
     REQUIRE(rt_gguf_element(f, "ints", &count) == RT_GGUF_I16 && count == 3 && rt_gguf_element(f, "u8", NULL) == -1);
-    REQUIRE(rt_gguf_n_keys(f) == 16, "%lld keys", (long long)rt_gguf_n_keys(f));
+    REQUIRE(rt_gguf_n_keys(f) == 17, "%lld keys", (long long)rt_gguf_n_keys(f));
     REQUIRE(is(rt_gguf_key_at(f, 1, &kind), "u8") && kind == RT_GGUF_U8, "key 1");
     REQUIRE(is(rt_gguf_key_at(f, 13, &kind), "ints") && kind == RT_GGUF_ARRAY, "key 13");
-    REQUIRE(!rt_gguf_key_at(f, 16, &kind).text && !rt_gguf_key_at(f, -1, NULL).text, "keys outside");
+    REQUIRE(!rt_gguf_key_at(f, 17, &kind).text && !rt_gguf_key_at(f, -1, NULL).text, "keys outside");
 }
 
 static void test_tensors(const rt_gguf *f, const unsigned char *bytes)

@@ -240,22 +240,35 @@ static void sizes(void)
     model.n_attention = 64;
     REQUIRE(rt_memory_size(&d, &b) == NO);
     const rt_memory_desc good = { .model = &model, .n_seqs = 1, .n_cells = 1, .kv_type = GDN_F32 };
-    rt_memory_desc bad[] = { good, good, good, good, good, good, good, good, good };
-    bad[0].model = NULL;
-    bad[1].n_seqs = 0;
-    bad[2].n_seqs = INT32_MAX;
-    bad[3].n_cells = 0;
-    bad[4].n_rollback = -1;
-    bad[5].n_rollback = INT32_MAX;
-    bad[6].kv_type = GDN_I32;
-    bad[7].n_cells = INT32_MAX;
-    rt_model odd = model; /* its heads are no whole blocks */
+    rt_model odd = model, empty = model; /* heads are no whole blocks; no heads at all */
     odd.hp.head_dim = 48;
-    bad[8].model = &odd;
-    bad[8].kv_type = GDN_Q8_0;
-    for (int i = 0; i < 9; i++) REQUIRE(rt_memory_size(&bad[i], &b) == NO && rt_memory_create(&bad[i], &m) == NO && !m);
-    REQUIRE(rt_memory_create(&good, &m) == NO && !m); /* no contexts */
-    REQUIRE(rt_memory_size(&bad[8], &b) && strstr(rt_last_error(), "kv_type is GDN_Q8_0 and head_dim is 48"));
+    empty.hp.n_value_heads = 0;
+#define DESC(says, change)                                                                                             \
+    do {                                                                                                               \
+        rt_memory_desc bad = good;                                                                                     \
+        bad change;                                                                                                    \
+        FAILS(rt_memory_size(&bad, &b), NO, says);                                                                     \
+        FAILS(rt_memory_create(&bad, &m), NO, says);                                                                   \
+        REQUIRE(!m);                                                                                                   \
+    } while (0)
+    DESC("no model", .model = NULL);
+    DESC("sizes are not those of a hybrid model", .model = &empty);
+    DESC("n_seqs is 0; 1 to 2^16", .n_seqs = 0);
+    DESC("n_seqs is 2147483647; 1 to 2^16", .n_seqs = INT32_MAX);
+    DESC("n_cells is 0; 1 to 2^29", .n_cells = 0);
+    DESC("n_cells is 2147483647; 1 to 2^29", .n_cells = INT32_MAX);
+    DESC("n_rollback is -1; 0 to 1023", .n_rollback = -1);
+    DESC("n_rollback is 2147483647; 0 to 1023", .n_rollback = INT32_MAX);
+    DESC("n_hidden is -1; 0 to 2^16", .n_hidden = -1);
+    DESC("kv_type is 4; ", .kv_type = GDN_I32);
+    DESC("kv_type is GDN_Q8_0 and head_dim is 48", .model = &odd; bad.kv_type = GDN_Q8_0);
+    DESC("n_prefixes is -1; 0 to 2^20", .n_prefixes = -1);
+    DESC("prefix_interval is 0; 1 and more", .n_prefixes = 1);
+    DESC("rollback is 7; ", .rollback = (rt_rollback)7);
+    DESC("commit_after is 65537; 0 to 2^16", .commit_after = 65537);
+#undef DESC
+    FAILS(rt_memory_create(&good, &m), NO, "it needs a context for states");
+    REQUIRE(!m);
     rt_memory_destroy(NULL);
 }
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Every line of runtime/files/model_names.def has a case here, which fails where the line is not true: what is used changes the
-logits as it changes those of oracle.py, a forward pass in Python that shares nothing with the runtime; what is refused is
-refused by name; what is harmless changes nothing. And docs/reference/model-files.md has the list as it is.
+"""Every line of runtime/files/model_names.def has a case here, which fails where the line is not true. What is used changes the
+logits as it changes those of oracle.py, a forward pass in Python that shares nothing with the runtime. What is refused is
+refused by name. What is harmless changes nothing. And docs/reference/model-files.md has the same list.
 
     test_names.py LOGITS        LOGITS is the program made of answers.c
     test_names.py --write       write the tables of docs/reference/model-files.md

@@ -70,7 +70,7 @@ def prompts(folder):
 
 
 def terminal():
-    """A terminal is told that it is waited for; Ctrl-C there ends the program as everywhere."""
+    """A terminal gets a line that says that gdn reads from it; Ctrl-C there ends the program."""
     expected = gdn("-m", MODEL, "-n", "4", "-p", PROMPT).stdout
     for number in (0, signal.SIGINT):
         master, slave = os.openpty()
@@ -251,7 +251,7 @@ def interrupted_prompt(folder):
 
 
 def bench_progress():
-    """A round of --bench that goes on for long says so, not only when the next begins."""
+    """A long round of --bench reports progress before it ends."""
     few = ("-m", MODEL, "--bench", "--widths", "1", "-n", "8", "--bench-prompt", "24000", "--threads", "1", "--spec", "off", "--batch", "8192")
     process = started(*few, env=PROGRESS)
     lines = []
@@ -274,7 +274,7 @@ def bench_rows():
 
 
 def progress():
-    """Lines on a pipe, for prompts and for texts that nobody sees; none within a text."""
+    """Progress lines on a pipe, for prompts and for texts on another pipe; none within a text."""
     few = ("-m", MODEL, "-p", PROMPT * 4, "-n", "6", "-b", "4", "--ignore-end")
     done = gdn(*few, env=PROGRESS)
     found = done.stderr.decode().splitlines()

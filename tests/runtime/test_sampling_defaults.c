@@ -8,13 +8,6 @@
 
 static gguf_build file;
 
-static void put_float(const char *name, float value)
-{
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    build_key_number(&file, name, RT_GGUF_F32, bits);
-}
-
 static gdn_status read_it(rt_sampling *s, int *n_found)
 {
     rt_gguf *f;
@@ -35,7 +28,7 @@ static void refused(const char *key)
 static void refused_float(const char *key, float value)
 {
     build_header(&file, 0, 1);
-    put_float(key, value);
+    build_key_float(&file, key, value);
     refused(key);
 }
 
@@ -52,11 +45,11 @@ void test_sampling_defaults(void)
     REQUIRE(!read_it(&s, &n) && n == 0 && !memcmp(&s, &usual, sizeof s));
 
     build_header(&file, 0, 6);
-    put_float("general.sampling.temp", 0.6f);
+    build_key_float(&file, "general.sampling.temp", 0.6f);
     build_key_number(&file, "general.sampling.top_k", RT_GGUF_I32, 20);
-    put_float("general.sampling.top_p", 0.9f);
-    put_float("general.sampling.min_p", 0.125f);
-    put_float("general.sampling.penalty_repeat", 1.05f);
+    build_key_float(&file, "general.sampling.top_p", 0.9f);
+    build_key_float(&file, "general.sampling.min_p", 0.125f);
+    build_key_float(&file, "general.sampling.penalty_repeat", 1.05f);
     build_key_number(&file, "general.sampling.penalty_last_n", RT_GGUF_I32, 128);
     REQUIRE(!read_it(&s, &n) && n == 6);
     REQUIRE(s.temperature == 0.6f && s.top_k == 20 && s.top_p == 0.9f && s.min_p == 0.125f &&
@@ -65,8 +58,8 @@ void test_sampling_defaults(void)
     build_header(&file, 0, 5); /* what llama.cpp takes for off, and a whole number for a temperature */
     build_key_number(&file, "general.sampling.temp", RT_GGUF_U32, 1);
     build_key_number(&file, "general.sampling.top_k", RT_GGUF_I32, (uint32_t)-1);
-    put_float("general.sampling.top_p", 1.5f);
-    put_float("general.sampling.min_p", -1);
+    build_key_float(&file, "general.sampling.top_p", 1.5f);
+    build_key_float(&file, "general.sampling.min_p", -1);
     build_key_number(&file, "general.sampling.penalty_last_n", RT_GGUF_I32, (uint32_t)-1);
     REQUIRE(!read_it(&s, &n) && n == 5 && s.temperature == 1 && s.top_k == 0 && s.top_p == 1 && s.min_p == 0 &&
             s.repeat_last == INT32_MAX && !rt_sampling_check(&s));

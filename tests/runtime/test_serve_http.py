@@ -260,7 +260,7 @@ def attack(port, n, kinds, seconds):
 
 
 def crowds():
-    """500 connections that want nothing shut nobody out."""
+    """500 idle connections shut out no client."""
     body = {"prompt": PROMPT, "max_tokens": 20}
     for options, kinds, seconds in ((("--connections", "80"), ("silent", "idle", "line", "head", "body"), 5 if BRIEF else 60), (("--connections", "80"), ("body",), 3), (("--connections", "80"), ("idle",), 3), ((), ("silent", "idle", "line", "head", "body"), 3)):
         with server(*options) as s:

@@ -248,12 +248,31 @@ def cut(runtime, plain):
             "the file is incomplete", list(plain.tensors)[-1], ways=["logits"])
 
 
+def relations(runtime, plain):
+    """Numbers that contradict each other."""
+    n = layers(plain)[0]
+    heads, values, size = plain.number("attention.head_count"), plain.number("ssm.time_step_rank"), plain.number("ssm.state_size")
+    width = plain.number("attention.key_length")
+    for changes, *says in (
+            ({"block_count": 1, "nextn_predict_layers": 1}, "block_count leaves no layers before the MTP block"),
+            ({"ssm.inner_size": 2 * values * size}, f"ssm.inner_size is {2 * values * size}; ", f"{size} x {values} is expected"),
+            ({"ssm.time_step_rank": values + 1, "ssm.inner_size": (values + 1) * size}, f"time_step_rank is {values + 1}, which is no multiple"),
+            ({"attention.head_count": heads + 1, "attention.head_count_kv": heads}, f"head_count is {heads + 1}, which is no multiple of head_count_kv"),
+            ({"attention.head_count": 4096, "attention.key_length": None, "attention.value_length": None}, "a head has 2 to 4096 elements"),
+            ({"attention.value_length": 2 * width}, f"value_length is {2 * width}; only key_length, {width}"),
+            ({"rope.dimension_count": width + 2}, f"dimension_count is {width + 2}; even numbers to {width}"),
+            ({"full_attention_interval": 1}, "the model has no recurrent layers"),
+            ({"attention.recurrent_layers": [1] * (n - 1)}, f"has {n - 1} entries; {n} layers are expected")):
+        refused(runtime, f"{changes}", plain.but(changes), *says)
+
+
 def variants(folder):
     runtime = Runtime()
     runtime.path = folder / "model.gguf"
     fixture = {name: File(FOLDER / f"fixtures/tiny-{name}.gguf") for name in ("qwen35", "qwen35-mixed", "qwen35moe", "qwen3next")}
     for plain in fixture.values():
         head_counts(runtime, plain)
+        relations(runtime, plain)
         of_ollama(runtime, plain)
         shapes(runtime, plain)
     count = [sum(x) for x in zip(*(fused(runtime, plain) for plain in fixture.values()))]

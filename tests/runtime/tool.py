@@ -37,7 +37,7 @@ def gdn(*arguments, text=b"", **options):
 
 
 def started(*arguments, **options):
-    """gdn run at work, whatever it is asked to do with signals by who runs the test."""
+    """A running gdn, with the default handling of signals."""
     options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
     return subprocess.Popen([TOOL, "run", *map(str, arguments)], preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL), **options)
 

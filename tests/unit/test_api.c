@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "core/structs.h"
+#include "gdn/vulkan.h"
 
 /* ---- Status and versions --------------------------------------------------------------------------------- */
 
@@ -253,6 +254,13 @@ static void contexts(void)
     FAILS(gdn_synchronize(ctx, &desc), GDN_INVALID_ARGUMENT, "stream is 0x", "must be NULL");
     FAILS(gdn_synchronize(NULL, NULL), GDN_INVALID_ARGUMENT, "ctx is NULL");
     FAILS(gdn_poll(NULL), GDN_INVALID_ARGUMENT, "ctx is NULL");
+    void *semaphore = &desc;
+    uint64_t value = 1;
+    FAILS(gdn_vulkan_timeline(ctx, &semaphore, &value), GDN_UNSUPPORTED, "the cpu backend has no timeline semaphore");
+    REQUIRE(!semaphore && !value);
+    FAILS(gdn_vulkan_timeline(NULL, &semaphore, &value), GDN_INVALID_ARGUMENT, "ctx is NULL");
+    FAILS(gdn_vulkan_timeline(ctx, NULL, &value), GDN_INVALID_ARGUMENT, "semaphore is NULL");
+    FAILS(gdn_vulkan_timeline(ctx, &semaphore, NULL), GDN_INVALID_ARGUMENT, "value is NULL");
     gdn_context_destroy(ctx);
     gdn_context_destroy(NULL);
 

@@ -66,6 +66,7 @@ static void delta_sizes(void)
     REFUSED(on_delta, d->n_snapshots = 0, "n_snapshots is 0 and state_dst is given");
     REFUSED(on_delta, d->n_heads_v = 3, "n_heads_v is 3 and n_heads_k is 2", "multiple");
     REFUSED(on_delta, (d->state.n_rows = 65536, d->state.n_slots = 32768), "state.n_rows * n_slots is 2147483648");
+    REFUSED(on_delta, d->state.reserved = 1, "state.reserved is 1; it must be 0");
     REFUSED(on_delta, (d->n_seqs = 1 << 24, d->n_snapshots = 1 << 10), "n_seqs * n_snapshots is 17179869184");
     REFUSED(on_delta, (d->state_out = d->state, d->state_out.n_rows = 65536, d->state_out.n_slots = 32768),
             "state_out.n_rows * n_slots is 2147483648");

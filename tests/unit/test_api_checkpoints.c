@@ -100,7 +100,8 @@ static void used(void)
     /* Both tokens of the first sequence have a snapshot, too: the same, in another slot. */
     REQUIRE(!memcmp(now->state + 4 * SLOT, now->state, slot));
     REQUIRE(!memcmp(now->state + 5 * SLOT, now->state + SLOT, slot));
-    /* Lengths 8 and 9, and 1 to 3: a checkpoint at 8 and at 2; the snapshot before the newest is another at 8 and 2. */
+    /* Every 2 tokens: sequence 0 has 8 and then 9 tokens, sequence 1 has 1, 2 and 3. So the checkpoints are at 8 and
+     * at 2. The older snapshot is the same state. */
     ACCEPTED(on_delta, states(2, 2); MAP(map, 4, 77, 5, INT32_MIN); delta_mem.state_dst[3] = 3);
     REQUIRE(!memcmp(now->state + 4 * SLOT, now->state, slot));
     REQUIRE(!memcmp(now->state + 5 * SLOT, now->state + 3 * SLOT, slot));
@@ -126,7 +127,7 @@ static void used(void)
     ACCEPTED(on_delta, states(1, 2); delta_mem.state_dst[0] = 4; MAP(map, 5, 1, 3, GDN_NONE);
              delta_mem.state_dst[1] = GDN_NONE; map[1] = 0);
     REQUIRE(!memcmp(now->state, now->state + 4 * SLOT, slot));
-    /* Nothing is looked at where nothing is computed. */
+    /* A call without tokens does not check the map. */
     ACCEPTED(on_delta, states(1, 2); d->n_tokens = 0; d->seq_start.data = NULL; MAP(map, 77, 77, 77, 77));
     ACCEPTED(on_delta, states(1, 2); d->n_tokens = 0; d->seq_start.data = kept->dst.data = NULL);
 }

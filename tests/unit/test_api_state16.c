@@ -108,7 +108,7 @@ static void entries(void)
     REFUSED(on_delta, logged(f); m->state_dst[2] = 5, "state_dst[1][0] is 5, for the state behind 7 tokens");
     REFUSED(on_delta, logged(f); d->state_dst.data = NULL; m->commit[0] = GDN_NONE;
             m->commit[1] = GDN_NONE, "state_dst[0][1] is 1 (the default), for the state behind 8 tokens");
-    /* Of padding nothing is looked at, nor what is not used. */
+    /* Maps of padding, and entries that are not used, are not checked. */
     ACCEPTED(on_delta, logged(f); m->state_src[0] = GDN_SKIP; m->base_position[0] = 4; m->state_dst[1] = 0);
     ACCEPTED(on_delta, logged(f); MAP(m->seq_start, 0, 0, 3); MAP(m->state_dst, 0, 0, GDN_NONE, 2));
 }

@@ -129,7 +129,7 @@ COMMANDS = (("--help",), ("--version",), ("help", "check"), ("info",), ("info", 
 
 
 def lost():
-    """Output that cannot be written is a failure, and standard error says so, but for a pipe that nobody reads."""
+    """Output that cannot be written is a failure, and standard error says so, but for a pipe whose reader is gone."""
     for command in COMMANDS:
         if pathlib.Path("/dev/full").exists():
             with open("/dev/full", "wb") as full:

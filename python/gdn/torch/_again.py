@@ -21,8 +21,8 @@ _maps: OrderedDict[Hashable, Dict[str, Tensor]] = OrderedDict()
 
 
 def key(tensors: Sequence[Optional[Tensor]], *options: Hashable) -> Optional[Tuple[Hashable, ...]]:
-    """What a prepared call depends on; None if the call has to be looked at: it needs an operator of torch.library (as
-    unobserved() says), or a tensor is not plain."""
+    """What a prepared call depends on. None if the call cannot be prepared: it needs an operator of torch.library
+    (unobserved() is false), or a tensor is not plain."""
     if torch.compiler.is_compiling() or transformed() or torch._C._len_torch_function_stack() or torch.jit.is_tracing():
         return None
     if not _SIMPLE.issuperset(map(type, options)):

@@ -49,10 +49,10 @@ def causal_conv1d_fn(x: Tensor, weight: Tensor, bias: Optional[Tensor] = None, s
                      initial_states: Optional[Tensor] = None, return_final_states: bool = False,
                      final_states_out: Optional[Tensor] = None,
                      activation: Optional[str] = None) -> Union[Tensor, Tuple[Tensor, Tensor]]:
-    """x [batch, dim, seqlen], weight [dim, width], bias [dim], each of float32, float16 or bfloat16; initial_states and
-    final_states_out [batch, dim, width - 1]; seq_idx [batch, seqlen]: adjacent tokens with the same number are a
-    sequence; a negative number marks padding, whose output is 0; initial_states then belong to the first sequence of
-    each row. Returns out as x, and the final states if requested, which needs seq_idx to be None. x is not copied if its
+    """x [batch, dim, seqlen], weight [dim, width] and bias [dim] are each float32, float16 or bfloat16. initial_states
+    and final_states_out are [batch, dim, width - 1]. seq_idx is [batch, seqlen]: adjacent tokens with the same number
+    are a sequence, and a negative number marks padding, whose output is 0. initial_states then belong to the first
+    sequence of each row. Returns out as x, and the final states if requested, which needs seq_idx to be None. x is not copied if its
     channels are contiguous, as after transpose(1, 2)."""
     silu = _silu(activation)
     one_device(x=x, weight=weight, bias=bias, seq_idx=seq_idx, initial_states=initial_states)

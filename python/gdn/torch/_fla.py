@@ -92,9 +92,9 @@ def chunk_gated_delta_rule(q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Ten
                            allow_neg_eigval: bool = False, state_v_first: bool = False, cu_seqlens: Optional[Tensor] = None,
                            cu_seqlens_cpu: Optional[Tensor] = None, chunk_indices: Optional[Tensor] = None, cp_context: Any = None,
                            **kwargs: Any) -> Tuple[Tensor, Optional[Tensor]]:
-    """fla.ops.gated_delta_rule.chunk_gated_delta_rule: q, k [B, T, H, K], v [B, T, HV, V], g, beta [B, T, HV], each
-    float32, float16 or bfloat16; initial_state [N, HV, K, V], or [N, HV, V, K] with state_v_first; cu_seqlens [N + 1]
-    if B is 1. Also: use_gate_in_kernel with A_log and dt_bias. Returns (o, final_state): o in q's dtype, final_state
+    """fla.ops.gated_delta_rule.chunk_gated_delta_rule. q, k [B, T, H, K], v [B, T, HV, V] and g, beta [B, T, HV] are
+    each float32, float16 or bfloat16. initial_state is [N, HV, K, V], or [N, HV, V, K] with state_v_first. cu_seqlens
+    is [N + 1] if B is 1. Also: use_gate_in_kernel with A_log and dt_bias. Returns (o, final_state): o in q's dtype, final_state
     float32 or None. It does not chunk: the bits are those of the token-by-token recurrence. Gradients are computed in chunks."""
     return _rule("chunk_gated_delta_rule", q, k, v, g, beta, scale, initial_state, output_final_state, use_qk_l2norm_in_kernel,
                  use_beta_sigmoid_in_kernel, allow_neg_eigval, state_v_first, cu_seqlens, kwargs.pop("use_gate_in_kernel", False),
@@ -113,9 +113,9 @@ def fused_recurrent_gated_delta_rule(q: Tensor, k: Tensor, v: Tensor, g: Optiona
                                      **kwargs: Any) -> Tuple[Tensor, Optional[Tensor]]:
     """fla.ops.gated_delta_rule.fused_recurrent_gated_delta_rule: bit-identical to chunk_gated_delta_rule. gk [B, T, HV,
     K] is a gate per key channel, instead of g or added to it; gv is refused.
-    As in vLLM: inplace_final_state writes initial_state and returns it; it may be float32, float16 or bfloat16, and its
-    layout is read as it is. ssm_state_indices [N] are then rows of initial_state, which has any number of them, for each
-    sequence; with [N, T] the state after token t goes to row [n, t], and sequence n begins at row [n, 0], or at
+    As in vLLM: inplace_final_state writes initial_state and returns it. It may be float32, float16 or bfloat16, and its
+    layout is read as it is. ssm_state_indices [N] are then each sequence's row of initial_state, which has any number
+    of rows. With [N, T] the state after token t goes to row [n, t]. Sequence n then begins at row [n, 0], or at
     [n, num_accepted_tokens[n] - 1]. A negative number marks padding: as the first row of a sequence that has no output
     (zeros) and writes no state, elsewhere a state that is not kept. Rows that are written are distinct. Forward only:
     a backward pass raises NotImplementedError."""
@@ -142,9 +142,9 @@ def chunk_kda(q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Tensor, scale: O
               return_intermediate_states: bool = False, state_v_first: bool = False, cu_seqlens: Optional[Tensor] = None,
               cu_seqlens_cpu: Optional[Tensor] = None, cp_context: Any = None, use_graph: bool = False,
               max_num_seqs: Optional[int] = None, **kwargs: Any) -> Tuple[Tensor, Optional[Tensor]]:
-    """fla.ops.kda.chunk_kda: as chunk_gated_delta_rule, with a gate per key channel, g [B, T, HV, K]; with use_gate_in_kernel
-    A_log [HV] and dt_bias [HV * K] or None; with lower_bound the gate is lower_bound * sigmoid(exp(A_log) * (g +
-    dt_bias)), and A_log may be None. cp_context and return_intermediate_states are refused."""
+    """fla.ops.kda.chunk_kda: as chunk_gated_delta_rule, with a gate per key channel, g [B, T, HV, K]. use_gate_in_kernel
+    takes A_log [HV], and dt_bias [HV * K] or None. With lower_bound the gate is lower_bound * sigmoid(exp(A_log) *
+    (g + dt_bias)), and A_log may be None. cp_context and return_intermediate_states are refused."""
     if isinstance(initial_state, Tensor) and initial_state.dtype != torch.float32:
         raise TypeError(f"chunk_kda: initial_state has dtype {initial_state.dtype}; torch.float32 is allowed")
     return _rule("chunk_kda", q, k, v, g, beta, scale, initial_state, output_final_state, use_qk_l2norm_in_kernel,

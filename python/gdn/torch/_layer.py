@@ -72,9 +72,10 @@ def push(columns: Tensor, x: Tensor) -> None:
 
 def rule(qkv: Tensor, b: Tensor, a: Tensor, a_log: Tensor, dt_bias: Tensor, state: Tensor, begins: bool, heads_k: int,
          beta_factor: float = 1.0) -> Tensor:
-    """The delta rule on the convolution's output: qkv [B, T, channels], q and k of heads_k heads, then v, packed; b and
-    a [B, T, heads], the projections for beta and the gate; a_log, dt_bias [heads]; state [B, heads, dim_k, dim_v],
-    float32, packed, read and written; `begins`: start from zero instead; beta is beta_factor * sigmoid(b). Returns
+    """The delta rule on the convolution's output, qkv [B, T, channels]: q and k of heads_k heads, then v, packed. b and
+    a [B, T, heads] are the projections for beta and the gate. a_log and dt_bias are [heads]. The state [B, heads,
+    dim_k, dim_v], float32 and packed, is read and written. `begins`: start from zero instead. beta is
+    beta_factor * sigmoid(b). Returns
     [B, T, heads, dim_v], of qkv's type."""
     on = context()
     qkv, b, a, a_log, dt_bias = _readable(qkv, b, a, a_log, dt_bias)

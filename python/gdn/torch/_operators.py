@@ -390,9 +390,9 @@ def _(x, weight, bias=None, initial_states=None, cu_seqlens=None, silu=False):
 
 def ssm_conv(x: Tensor, weight: Tensor, bias: Optional[Tensor] = None, initial_states: Optional[Tensor] = None,
              cu_seqlens: Optional[Tensor] = None, silu: bool = False) -> Tensor:
-    """gdn.ssm_conv on tensors: x [B, T, channels], or [1, T, channels] with cu_seqlens [N + 1]; weight [channels, width];
-    initial_states [N, width - 1, channels], the earlier inputs, oldest first; the result is as x, with zeros for tokens
-    outside cu_seqlens."""
+    """gdn.ssm_conv on tensors. x is [B, T, channels], or [1, T, channels] with cu_seqlens [N + 1]. weight is [channels,
+    width]. initial_states [N, width - 1, channels] are the earlier inputs, oldest first. The result is as x, with
+    zeros for tokens outside cu_seqlens."""
     def checked() -> None:
         one_device(x=x, weight=weight, bias=bias, initial_states=initial_states, cu_seqlens=cu_seqlens)
 
@@ -420,8 +420,8 @@ def transformed() -> bool:
 
 
 def unobserved(required: Sequence[Tensor], *optional: Optional[Tensor]) -> bool:
-    """True if nothing needs an operator of torch.library for a call on these tensors, which takes 50 us more: they are
-    plain, on one device, and no compiler, tracing, mode, function transform or gradient is there."""
+    """True if a call on these tensors needs no operator of torch.library, which takes 50 us more. The tensors are then
+    plain, on one device, and no compiler, tracing, mode, function transform or gradient is active."""
     if torch.compiler.is_compiling() or transformed() or torch._C._len_torch_function_stack() or torch.jit.is_tracing():
         return False
     gradients = torch.is_grad_enabled()

@@ -53,7 +53,7 @@ class Arrays(unittest.TestCase):
         self.assertTrue(same(out.array, want) and same(there.array, rows))
 
     def test_the_call_is_on_the_stream_that_is_given(self):
-        """The emulator does work when somebody waits for its stream: nobody else's wait brings it about."""
+        """The emulator runs a stream's work when a caller waits for that stream, and not when one waits for another."""
         driver = Driver()
         mine, other = driver.stream(), driver.stream()
         given = self.rule(stream=mine)

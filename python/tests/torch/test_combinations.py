@@ -1,5 +1,5 @@
-"""gdn.transformers.use() against transformers itself, on random combinations of what callers combine: caches, padding, packed
-sequences, prompts in pieces, hooks, strided and shared parameters, adapters, 16 bit, derivatives of both modes. A draw
+"""gdn.transformers.use() against transformers itself, on random combinations of what callers combine. These are caches, padding,
+packed sequences, prompts in pieces, hooks, strided and shared parameters, adapters, 16 bit, and derivatives of both modes. A draw
 passes if values, caches, derivatives and what hooks see agree, or if both raise the same exception.
 
     python -m unittest test_combinations                    50 draws of each model

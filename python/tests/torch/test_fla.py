@@ -99,7 +99,7 @@ class Layers(unittest.TestCase):
 
     @torch.no_grad()
     def test_limits(self):
-        """What it does not cover says so, instead of Triton's "0 active drivers"."""
+        """What it does not cover raises an error that names it, instead of Triton's "0 active drivers"."""
         try:
             import triton
         except ImportError:

@@ -1,5 +1,5 @@
-"""Prepared calls of tensors: random sequences of calls, whose layouts change, give the bits and the errors of calls that are
-prepared anew; states in place, with rows and drafts as engines pass them, are those of separate calls.
+"""Prepared calls of tensors. Random sequences of calls, whose layouts change, give the bits and the errors of calls that are
+prepared anew. States in place, with rows and drafts as engines pass them, equal those of separate calls.
 
     GDN_DRAWS=2000 python -m unittest test_layouts     as many sequences as that; GDN_DRAW=123 repeats one
 """

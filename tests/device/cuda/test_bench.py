@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""`gdn bench` on an emulated CUDA device: every row that moves memory stands beside a device copy of as many bytes, and a
-copy that fails or leaves something out is noticed. No time is looked at.
+"""`gdn bench` on an emulated CUDA device: every row that moves memory has the time of a device copy of as many bytes.
+A copy that fails or copies less is noticed. Times are not checked.
 
     test_bench.py GDN
 """

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""scripts/cuda_device.sh on machines that are not here: with a GPU, with and without ncu and compute-sanitizer, with an old driver
-or toolkit, with an emulated device. nvidia-smi, nvcc, ncu and others are scripts that print what the real ones document; no GPU runs.
+"""scripts/cuda_device.sh on simulated machines: with a GPU, with and without ncu and compute-sanitizer, with an old driver or
+toolkit, with an emulated device. nvidia-smi, nvcc, ncu and others are scripts that print what the real ones document.
 """
 import os
 import pathlib

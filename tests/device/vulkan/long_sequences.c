@@ -1,211 +1,105 @@
-/* Calls with more loop iterations than Mesa's driver for CPUs lets an invocation do; it stops without an error
- * (vulkan/rounds.c). Sequences at the bound have the CPU backend's bits. Longer ones are refused, or reported as a bad
- * map. On GPUs nothing is refused, and the bits are the same. */
+/* The longest calls that are allowed on Mesa's driver for CPUs, which ends loops without an error: bits are the CPU
+ * backend's. Longer ones are refused, or reported as a bad map. On GPUs nothing is refused, and bits are the same. */
 #include "check/compare.h"
 #include "check/target.h"
-#include "check/values.h"
 #include "support.h"
 #include "tests/device/placed.h"
 
-enum { VALUES = 16, CHANNELS = 2, MOST = 6, KERNEL = 4, LEAVES = 30 };
+enum { TREE = 77, LEAVES = 30 };
+static int parent[TREE]; /* a long branch that ends in many leaves */
 
-typedef struct long_call {
-    const char *what;
-    int n_seqs;
-    int32_t lengths[MOST];
-    int32_t keys;
-    int checkpoints;      /* with an interval of 1 */
-    int full;             /* gates per channel, raw, norms; a snapshot and a checkpoint of each token */
-    int tree;             /* a branch, and at its end LEAVES tokens that all follow the same one */
-    int columns;          /* of the log or the history, besides the usual */
-    int32_t state, every; /* type of states, and after how many tokens they are rounded */
-    int refused;          /* on a device that ends loops */
-    int reported;         /* there, as a bad map */
-} long_call;
+enum { ALLOWED, REFUSED, REPORTED }; /* on a driver for CPUs */
 
-/* An operand in a memory of its own, or a map, where the type is GDN_I32. */
-static void *add(check_case *c, const char *name, size_t field, int32_t dtype, int64_t n, check_values values)
+static void try(check_target *device, check_target *host, const char *what, const check_kernel *kernel,
+                const check_spec *spec, int outcome, const char *says)
 {
-    check_view v = { .name = name, .field = field, .is_span = dtype == GDN_I32 };
-    const check_memory *m = &c->memory[check_add_operand(c, &v, dtype, 1, &n, NULL, 0, 1, NULL)->memory];
-    if (dtype != GDN_I32) check_fill(m->image + m->before, dtype, n, values, field);
-    return m->image + m->before;
+    static check_result got, want;
+    const int before = test_failed;
+    check_text text = { .used = 0 };
+    check_case c;
+    placed_case(&c, kernel, spec);
+    check_target_run(device, &c, &got);
+    if (outcome == REFUSED) {
+        REQUIRE(got.outcome == CHECK_SKIPPED && strstr(got.text, says), "%s", got.text);
+    } else if (outcome == REPORTED) {
+        REQUIRE(got.status == GDN_BAD_MAP && strstr(got.text, says), "%s", got.text);
+    } else {
+        check_target_run(host, &c, &want);
+        REQUIRE(got.outcome == CHECK_RAN && want.outcome == CHECK_RAN, "%s; %s", got.text, want.text);
+        if (got.outcome == CHECK_RAN && want.outcome == CHECK_RAN)
+            REQUIRE(!check_compare(&c, want.image, got.image, &text), "%s", text.at);
+    }
+    check_case_free(&c);
+    check_result_free(&got);
+    check_result_free(&want);
+    (void)printf("%-55s %s\n", what, test_failed == before ? "ok" : "FAILED");
 }
 
-#define FILL(type, member, dtype, n, values) (void)add(c, #member, offsetof(type, member), dtype, n, CHECK_##values)
-#define MAP(type, member, n)                 add(c, #member, offsetof(type, member), GDN_I32, n, CHECK_ZEROS)
-
-/* ---- gated_delta_net ---- */
-
-static void delta(check_case *c, const long_call *call)
+/* A call of gated_delta_net with two sequences, the second of `second` tokens. */
+static delta_spec two(delta_spec spec, int second)
 {
-    delta_call *const a = &c->args.gated_delta_net;
-    const int64_t n = call->n_seqs, keys = call->keys;
-    int32_t T = 0, longest = 0;
-    check_case_init(c, &check_kernel_gated_delta_net);
-    *a = (delta_call){ .args = GDN_INIT(gdn_gated_delta_net_args) };
-    int32_t *const begins = MAP(delta_call, args.seq_start, n + 1);
-    begins[0] = 0;
-    for (int s = 0; s < n; s++) {
-        begins[s + 1] = T += call->lengths[s];
-        longest = call->lengths[s] > longest ? call->lengths[s] : longest;
-    }
-    a->args.n_seqs = a->args.state.n_rows = call->n_seqs;
-    a->args.n_heads_k = a->args.n_heads_v = 1;
-    a->args.scale = 0.125f;
-    a->args.n_tokens = T;
-    a->args.head_dim_k = call->keys;
-    a->args.head_dim_v = VALUES;
-    a->args.state.n_slots = call->full ? 2 * T + 1 : 3;
-    a->args.gate = call->full ? GDN_GATE_CHANNEL : GDN_GATE_SCALAR;
-    FILL(delta_call, args.q, GDN_F32, T * keys, SMALL);
-    FILL(delta_call, args.k, GDN_F32, T * keys, SMALL);
-    FILL(delta_call, args.v, GDN_F32, T * (int64_t)VALUES, NORMAL);
-    FILL(delta_call, args.g, GDN_F32, call->full ? T * keys : T, GATE_SLOW);
-    FILL(delta_call, args.beta, GDN_F32, T, UNIT);
-    FILL(delta_call, args.state, call->state, n * a->args.state.n_slots * keys * VALUES, NORMAL);
-    FILL(delta_call, args.out, GDN_F32, T * (int64_t)VALUES, ZEROS);
-    if (call->every) a->rounding = (gdn_state_rounding){ .size = sizeof a->rounding, .interval = call->every };
-    if (call->full || call->checkpoints || call->tree || call->every > 1) {
-        int32_t *const position = MAP(delta_call, args.position, n);
-        for (int s = 0; s < n; s++) position[s] = call->tree ? 3 : 0;
-    }
-    if (call->full ||
-        call->checkpoints) { /* the plain form keeps the first token's state, and those around its bound */
-        a->checkpoints = (gdn_checkpoints){ .size = sizeof a->checkpoints, .interval = 1, .n = longest };
-        int32_t *const entry = MAP(delta_call, checkpoints.dst, n * longest);
-        for (int64_t i = 0; i < n * longest; i++)
-            entry[i] = call->full ? 1 + (int32_t)i
-                       : i % longest == 16358 || i % longest == 20000
-                           ? 3 * (int32_t)(i / longest) + (i % longest == 20000 ? 2 : 1)
-                           : GDN_NONE;
-    }
-    if (call->full || call->tree) {
-        a->inputs = (gdn_delta_inputs)GDN_INIT(gdn_delta_inputs);
-        a->inputs.qk_norm = GDN_NORM_ADD;
-        a->inputs.qk_norm_eps = 1e-6f;
-    }
-    if (call->full) { /* of one sequence */
-        a->args.n_snapshots = T;
-        int32_t *const entry = MAP(delta_call, args.state_dst, T);
-        for (int32_t i = 0; i < T; i++) entry[i] = 1 + T + i;
-        a->inputs.gate_input = GDN_G_RAW;
-        FILL(delta_call, inputs.ssm_a, GDN_F32, 1, GATE_SLOW);
-    }
-    if (!call->tree && call->every <= 1) return;
-    const int32_t rows = call->tree ? call->n_seqs : 1, slots = call->tree ? longest + call->columns : 1;
-    a->log = (gdn_replay_log){ .size = sizeof a->log, .entries = { .n_rows = rows, .n_slots = slots } };
-    FILL(delta_call, log.entries, GDN_F32, rows * slots * (keys + VALUES + 1), UNIT);
-    if (!call->tree) { /* a log in which no sequence has a row */
-        int32_t *const row = MAP(delta_call, log.row, n);
-        for (int s = 0; s < n; s++) row[s] = GDN_NONE;
-        return;
-    }
-    a->args.n_snapshots = 0;
-    a->tree.size = sizeof a->tree;
-    int32_t *const base_position = MAP(delta_call, log.base_position, n), *const commit =
-                                                                              MAP(delta_call, log.commit, n);
-    int32_t *const parent = MAP(delta_call, tree.parent, T);
-    for (int32_t s = 0; s < n; s++) {
-        const int32_t last = call->lengths[s] - LEAVES;
-        base_position[s] = call->columns ? 0 : 3;
-        commit[s] = s % 2 ? GDN_NONE : 3 * s + 1;
-        for (int32_t i = 0; i < call->lengths[s]; i++) parent[begins[s] + i] = i < last ? i - 1 : last - 1;
-    }
+    spec.seq[1].length = second;
+    spec.map_start = 1;
+    return spec;
 }
 
-/* ---- ssm_conv: sequences of 40 tokens, of lengths[1] tokens as many as there are, and of lengths[0] ---- */
+#define NORM .call.inputs.qk_norm = GDN_NORM_ADD, .call.inputs.qk_norm_eps = 1e-6f
 
-static void conv(check_case *c, const long_call *call)
+/* Gates per channel, raw, norms, and a checkpoint. */
+static delta_spec full(int length)
 {
-    conv_call *const a = &c->args.ssm_conv;
-    const int64_t n = call->n_seqs;
-    check_case_init(c, &check_kernel_ssm_conv);
-    *a = (conv_call){ .args = FIELDS(.size = sizeof a->args, .n_seqs = call->n_seqs, .n_channels = CHANNELS,
-                                     .kernel_width = KERNEL, .activation = GDN_ACTIVATION_SILU) };
-    a->args.history.n_rows = call->n_seqs;
-    a->args.history.n_slots = KERNEL - 1 + call->columns;
-    int32_t *const begins = MAP(conv_call, args.seq_start, n + 1), *const position = MAP(conv_call, args.position, n);
-    begins[0] = 0;
-    for (int32_t s = 0; s < n; s++) {
-        begins[s + 1] = begins[s] + (s == 0 ? 40 : s == n - 1 ? call->lengths[0] : call->lengths[1]);
-        position[s] = s % 3 * 2;
+    delta_spec spec = DELTA(1, length, .dim_k = 33, .dim_v = 16, .gate = GDN_GATE_CHANNEL, NORM, .n_slots = 2,
+                            .n_slots_out = 2, .interval = 1, .n_checkpoints = 1, .call.inputs.gate_input = GDN_G_RAW,
+                            .values[DELTA_A] = CHECK_GATE_MODEL);
+    spec.seq[0].checkpoint[0] = 1;
+    return spec;
+}
+
+/* The same tokens and leaves in both sequences, which replay a log of `slots` entries. */
+static delta_spec tree_of(int slots)
+{
+    delta_spec spec = DELTA(2, TREE, .dim_k = 33, .dim_v = 16, .n_snapshots = 0, .log_rows = 2, .log_slots = slots,
+                            .tree = 1, .map_parent = 1, .map_commit = 1, NORM);
+    for (int t = 0; t < TREE; t++) parent[t] = t < TREE - LEAVES ? t - 1 : TREE - LEAVES - 1;
+    for (int s = 0; s < 2; s++) {
+        spec.seq[s].parent = parent;
+        spec.seq[s].log_row = s;
+        spec.seq[s].commit = s ? GDN_NONE : 0;
     }
-    a->args.n_tokens = begins[n];
-    FILL(conv_call, args.x, GDN_F32, begins[n] * (int64_t)CHANNELS, NORMAL);
-    FILL(conv_call, args.weight, GDN_F32, CHANNELS * KERNEL, NORMAL);
-    FILL(conv_call, args.history, GDN_F32, n * a->args.history.n_slots * CHANNELS, NORMAL);
-    FILL(conv_call, args.out, GDN_F32, begins[n] * (int64_t)CHANNELS, ZEROS);
-    if (!call->checkpoints) return;
-    a->checkpoints = (gdn_checkpoints){ .size = sizeof a->checkpoints, .interval = 1, .n = call->lengths[0] };
-    int32_t *const row = MAP(conv_call, checkpoints.dst, n * call->lengths[0]);
-    for (int64_t i = 0; i < n * call->lengths[0]; i++) row[i] = GDN_NONE;
+    return spec;
 }
-
-/* ---- set_rows: many rows, half of them written again ---- */
-
-static void rows(check_case *c, const long_call *call)
-{
-    (void)call;
-    placed_case(c, &check_kernel_set_rows,
-                &(check_spec){ .set_rows = ROWS(.args.n_columns = 2, .args.n_rows = 600000, .args.n_rows_dst = 300000,
-                                                .index_type = GDN_I32) });
-}
-
-/* ---- Calling ---- */
-
-static const struct {
-    void (*build)(check_case *c, const long_call *call);
-    long_call call;
-} calls[] = {
-    { delta, { "as many tokens as a sequence may have", 1, { 65439 }, 32, .checkpoints = 0 } },
-    { delta, { "one token more", 1, { 65440 }, 32, .refused = 1 } },
-    { delta, { "one token more, beside sequences that end before", 4, { 3, 65440, 0, 66000 }, 32, .reported = 1 } },
-    { delta, { "as many with checkpoints", 1, { 16359 }, 32, .checkpoints = 1 } },
-    { delta, { "one token more with checkpoints", 4, { 16360, 0, 2, 40000 }, 32, .checkpoints = 1, .reported = 1 } },
-    { delta, { "everything but a log, in blocks of keys", 1, { 1500 }, 33, .full = 1 } },
-    { delta, { "trees of a long branch that ends in many", 2, { 80, 95 }, 33, .tree = 1, .columns = 3 } },
-    { delta, { "states of 16 bits, as many tokens as may be", 2, { 13086, 5 }, 128, .state = GDN_F16 } },
-    { delta, { "states of 16 bits, one token more", 1, { 13087 }, 128, .state = GDN_F16, .refused = 1 } },
-    { delta, { "a log that takes too long to repeat", 1, { 16 }, 33, .tree = 1, .columns = 20000, .refused = 1 } },
-    { delta, { "a tree that is too deep", 2, { 4000, 35 }, 33, .tree = 1, .refused = 1 } },
-    { conv, { "a long convolution", 3, { 70000, 5 }, .columns = 0 } },
-    { conv, { "a long convolution beside many short ones", 5000, { 70000, 1 }, .columns = 2 } },
-    { conv, { "more sequences without tokens than loops have rounds", 70000, { 1200000, 0 }, .columns = 0 } },
-    { conv, { "a history of too many columns", 2, { 100, 0 }, .columns = 70000, .refused = 1 } },
-    { conv, { "too many checkpoints on the way", 2, { 20000, 0 }, .checkpoints = 1, .refused = 1 } },
-    { rows, { "many rows, half of them written again", .n_seqs = 0 } },
-};
 
 int long_sequences(void)
 {
-    static check_result got, want;
     gdn_context *ctx = suite_open(GDN_BACKEND_VULKAN, NULL, 0);
     check_target *const device = check_target_adopt(ctx), *const host =
                                                               check_target_open(GDN_BACKEND_CPU, 0, 0, GDN_EXACT);
-    const int ends = gdn_vulkan_ends_loops(ctx->state);
+    const int cpu = ((const gdn_vulkan_device *)ctx->state)->traits.type == VK_PHYSICAL_DEVICE_TYPE_CPU;
     NEED(device && host);
-    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
-        const long_call *const call = &calls[i].call;
-        const int before = test_failed;
-        check_case c;
-        calls[i].build(&c, call);
-        check_target_run(device, &c, &got);
-        if (ends && call->refused) {
-            REQUIRE(got.outcome == CHECK_SKIPPED && strstr(got.text, "n_tokens is"), "%s", got.text);
-        } else if (ends && call->reported) {
-            REQUIRE(got.status == GDN_BAD_MAP && strstr(got.text, "seq_start"), "%s", got.text);
-        } else {
-            check_text text = { .used = 0 };
-            check_target_run(host, &c, &want);
-            REQUIRE(got.outcome == CHECK_RAN && want.outcome == CHECK_RAN, "%s; %s", got.text, want.text);
-            REQUIRE(!check_compare(&c, want.image, got.image, &text), "%s", text.at);
-        }
-        check_case_free(&c);
-        (void)printf("%-55s %s\n", call->what, test_failed == before ? "ok" : "FAILED");
-    }
-    check_result_free(&got);
-    check_result_free(&want);
+#define DELTA_CALL(what, spec, outcome, says)                                                                          \
+    try(device, host, what, &check_kernel_gated_delta_net, &(check_spec){ .gated_delta_net = spec },                   \
+        cpu ? outcome : ALLOWED, says)
+#define CONV_CALL(what, spec, outcome, says)                                                                           \
+    try(device, host, what, &check_kernel_ssm_conv, &(check_spec){ .ssm_conv = spec }, cpu ? outcome : ALLOWED, says)
+#define PLAIN   .dim_k = 32, .dim_v = 16
+#define STATE16 .dim_k = 128, .dim_v = 16, .dtype_state = GDN_F16, .state_interval = 1, .n_snapshots = 1
+
+    DELTA_CALL("as many tokens as a sequence may have", DELTA(1, 13054, PLAIN), ALLOWED, "");
+    DELTA_CALL("one token more", DELTA(1, 13055, PLAIN), REFUSED,
+               "n_tokens is 13055 with n_seqs = 1 and log.entries.n_slots = 0; at most 13054 tokens a sequence are "
+               "allowed");
+    DELTA_CALL("one token more, beside a sequence that ends before", two(DELTA(2, 3, PLAIN), 13055), REPORTED,
+               "seq_start");
+    DELTA_CALL("everything but a log, in blocks of keys", full(1330), ALLOWED, "");
+    DELTA_CALL("one token more in blocks of keys", full(1331), REFUSED, "at most 1330 tokens");
+    DELTA_CALL("states of 16 bits, as many tokens as may be", two(DELTA(2, 5, STATE16), 13054), ALLOWED, "");
+    DELTA_CALL("states of 16 bits, one token more", DELTA(1, 13055, STATE16), REFUSED, "at most 13054 tokens");
+    DELTA_CALL("trees of a long branch that ends in many", tree_of(TREE + 3), ALLOWED, "");
+    DELTA_CALL("a tree with a log that takes too long to replay", tree_of(20000), REFUSED, "n_slots = 20000; at most");
+    CONV_CALL("a long convolution", CONV(2, 70000, .n_channels = 2, .width = 4), ALLOWED, "");
+    CONV_CALL("too many slots of a history", CONV(2, 100, .n_channels = 2, .width = 4, .n_slots = 70000), REFUSED,
+              "n_tokens is 200 with history.n_slots = 70000 and checkpoints.n = 0, up to 70000 loop iterations; at "
+              "most 65279 are allowed");
     check_target_close(device);
     check_target_close(host);
     return test_summary();

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """The code that readers copy compiles without warnings: readme.py README INCLUDE CC CXX
 
-The README's C blocks, as they are, and the examples in the comments of the headers below, each inside a function with what it
-leaves out, as C99, C11, C++11 and C++17.
+These are the README's C blocks, as they are, and the examples in comments of the headers below. Each example is inside a
+function with what it leaves out. All compile as C99, C11, C++11 and C++17.
 """
 import pathlib
 import re

@@ -23,7 +23,7 @@ static int threads(void)
 }
 
 /* 1: there are as many threads as before. A thread that was joined may be listed a moment longer: qemu's user mode says
- * that it has ended before its own thread has. Minutes of looking are given, so that only one that stays counts. */
+ * that it has ended before its own thread has. It polls for two minutes, so that only a thread that stays counts. */
 static int are_gone(int before)
 {
     for (int look = 0; look < 60000 && threads() != before; look++) (void)usleep(2000);

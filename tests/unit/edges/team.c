@@ -77,7 +77,7 @@ static int late_claim(void)
 {
     char first[] = "old", last[] = "new";
     gdn_team *t = new_team(2);
-    if (!gdn_team_members(t)) {
+    if (!t->n_members) {
         end_team(t);
         return 0;
     }
@@ -118,7 +118,7 @@ static void slow_task(void *team, int32_t i)
 static void slow_member(void)
 {
     gdn_team *t = new_team(2);
-    for (int i = 0; i < 5 && gdn_team_members(t); i++) {
+    for (int i = 0; i < 5 && t->n_members; i++) {
         atomic_store(&member_began, 0);
         atomic_store(&member_ended, 0);
         gdn_team_run(t, 2, slow_task, t);
@@ -210,7 +210,7 @@ static void signals(void)
     NEED(!pthread_sigmask(SIG_BLOCK, &set, &before));
     NEED(!sigismember(&before, SIGINT)); /* start gave back what it found */
     NEED(!kill(getpid(), SIGUSR1));
-    while (atomic_load(&n_seen) < gdn_team_members(t)) gdn_team_run(t, 40, be_seen, NULL);
+    while (atomic_load(&n_seen) < t->n_members) gdn_team_run(t, 40, be_seen, NULL);
     NEED(!sigpending(&pending) && sigismember(&pending, SIGUSR1) && !n_signals);
     NEED(!pthread_sigmask(SIG_SETMASK, &before, NULL));
     NEED(n_signals == 1);
@@ -261,7 +261,7 @@ static int members_of(int32_t n_threads)
     gdn_team *t = new_team(n_threads);
     CPU_ZERO(&seen_set);
     atomic_store(&n_seen, 0);
-    while (atomic_load(&n_seen) < gdn_team_members(t)) gdn_team_run(t, 40, see_processors, NULL);
+    while (atomic_load(&n_seen) < t->n_members) gdn_team_run(t, 40, see_processors, NULL);
     end_team(t);
     return CPU_COUNT(&seen_set);
 }
@@ -326,7 +326,7 @@ int main(void)
     environment();
     const int n_processors = bound_caller();
     gdn_team *many = new_team(64); /* as many as are asked for, however few processors there are */
-    NEED(gdn_team_members(many) == 63);
+    NEED(many->n_members == 63);
     end_team(many);
     (void)printf("a late claim %s, %d callers, signals, environment, %d processors\n",
                  late ? "held up" : "not tried: no threads", CALLERS, n_processors);
