@@ -50,11 +50,11 @@ typedef struct chunk {
     float beta[CHUNK_TOKENS];
 } chunk;
 
-static int32_t min_i32(int32_t a, int32_t b) { return a < b ? a : b; }
-static int32_t round_up(int32_t a, int32_t unit) { return (a + unit - 1) / unit * unit; }
-static int32_t pitch_of(const gdn_gated_delta_net_call *p) { return round_up(p->head_dim_k, 16); }
+static inline int32_t min_i32(int32_t a, int32_t b) { return a < b ? a : b; }
+static inline int32_t round_up(int32_t a, int32_t unit) { return (a + unit - 1) / unit * unit; }
+static inline int32_t pitch_of(const gdn_gated_delta_net_call *p) { return round_up(p->head_dim_k, 16); }
 
-static void load_as_f32(float *dst, const char *src, int32_t dtype, int32_t first, int32_t n)
+static inline void load_as_f32(float *dst, const char *src, int32_t dtype, int32_t first, int32_t n)
 {
     int32_t i = 0;
     const float *f = (const float *)(const void *)src + first;
@@ -62,7 +62,7 @@ static void load_as_f32(float *dst, const char *src, int32_t dtype, int32_t firs
     for (; i < n; i += GDN_VL) v_store(dst + i, v_load_typed(src, dtype, first + i, min_i32(n - i, GDN_VL)));
 }
 
-static void copy_row(float *dst, const float *src, int32_t pitch)
+static inline void copy_row(float *dst, const float *src, int32_t pitch)
 {
     for (int32_t i = 0; i < pitch; i += GDN_VL) v_store(dst + i, v_load(src + i));
 }
@@ -93,7 +93,7 @@ GDN_INLINE vf row_squares(const float *row, int32_t n)
 /* 0: normalises rows of q or k, x->pitch floats apart, if the call has a norm. Lanes beyond n hold zeros, which do not
  * change a sum of squares. GDN_VL rows are processed together: their sums and factors are one vector, instead of a
  * chain of latencies for each row. */
-static void rows_norm(const head_view *x, float *row, int32_t n_rows)
+static inline void rows_norm(const head_view *x, float *row, int32_t n_rows)
 {
     const gdn_gated_delta_net_call *p = x->p;
     if (!p->qk_norm) return;
@@ -114,7 +114,7 @@ static void rows_norm(const head_view *x, float *row, int32_t n_rows)
 }
 
 /* 0: converts q or k of token t to a row of x->pitch floats. */
-static void prepare_key(const head_view *x, const gdn_token_view *view, int32_t t, float *row)
+static inline void prepare_key(const head_view *x, const gdn_token_view *view, int32_t t, float *row)
 {
     load_as_f32(row, gdn_token_at(view, x->q.s, x->q.first, t, x->key_head), view->dtype, 0, x->n);
     rows_norm(x, row, 1);
@@ -160,7 +160,7 @@ GDN_INLINE void channel_decays(const head_view *x, const char *g, int32_t i, vf 
 
 /* 0 and 2: computes decay, or its logarithm, and beta of n_tokens tokens from token t on, at most CHUNK_TOKENS, in
  * place of the raw values. Several are processed at a time, to overlap their latencies. */
-static void compute_factors(const head_view *x, int32_t t, int32_t n_tokens, bool logs, float *decay, float *beta)
+static inline void compute_factors(const head_view *x, int32_t t, int32_t n_tokens, bool logs, float *decay, float *beta)
 {
     const gdn_gated_delta_net_call *p = x->p;
     const vf factor = v_set1(p->beta_factor),
@@ -184,7 +184,7 @@ static void compute_factors(const head_view *x, int32_t t, int32_t n_tokens, boo
 }
 
 /* What a raw gate has of the head. */
-static void set_raw_gate(head_view *x)
+static inline void set_raw_gate(head_view *x)
 {
     const gdn_gated_delta_net_call *p = x->p;
     if (p->gate_input < GDN_G_RAW) return;
@@ -194,7 +194,7 @@ static void set_raw_gate(head_view *x)
 }
 
 /* The rows with which the state is read: the tokens' keys, or read keys, which become ak in place. */
-static float *read_key_of(const chunk *c, const head_view *x) { return x->reads ? c->ak : c->k; }
+static inline float *read_key_of(const chunk *c, const head_view *x) { return x->reads ? c->ak : c->k; }
 
 GDN_INLINE void channel_store(const chunk *c, const float *r, int64_t at, vf a)
 {
@@ -203,7 +203,7 @@ GDN_INLINE void channel_store(const chunk *c, const float *r, int64_t at, vf a)
 }
 
 /* Computes a and ak of token t, as row `row` of the chunk, where r has been converted. */
-static void chunk_fill_channels(const chunk *c, const head_view *x, int32_t t, int64_t row)
+static inline void chunk_fill_channels(const chunk *c, const head_view *x, int32_t t, int64_t row)
 {
     const char *g = gdn_token_at(&x->p->g, x->q.s, x->q.first, t, x->h);
     const float *r = read_key_of(c, x);
@@ -221,7 +221,7 @@ static void chunk_fill_channels(const chunk *c, const head_view *x, int32_t t, i
 
 /* 0 and 2, for a whole chunk: converts q, k and v to aligned floats, and computes the factors. Rows of tokens are far
  * apart in memory. Copied one after another, their cache misses overlap. */
-static void chunk_fill(chunk *c, const head_view *x, int32_t first)
+static inline void chunk_fill(chunk *c, const head_view *x, int32_t first)
 {
     const gdn_gated_delta_net_call *p = x->p;
     const int64_t after = (int64_t)CHUNK_TOKENS * x->pitch; /* the row after a full chunk's last */
@@ -268,7 +268,7 @@ typedef struct ahead_rows {
  * chunk. After the last chunk these are the tokens of the next item's first chunk, and the state of its block. Token t
  * of this chunk prefetches row t of each, so that loads overlap with work. Returns the number of rows. */
 enum { AHEAD_ROWS = 6 };
-static int32_t chunk_ahead(const chunk *c, const head_view *x, int32_t turn, int32_t n_turns, ahead_rows *rows)
+static inline int32_t chunk_ahead(const chunk *c, const head_view *x, int32_t turn, int32_t n_turns, ahead_rows *rows)
 {
     const gdn_gated_delta_net_call *p = x->p;
     const gdn_token_view *const view[] = { &p->q, &p->k, &p->v, &p->result, &p->g };
@@ -294,7 +294,7 @@ static int32_t chunk_ahead(const chunk *c, const head_view *x, int32_t turn, int
 }
 
 /* 6: stores the outputs of a chunk; c->out holds their sums. */
-static void chunk_output(const chunk *c, const head_view *x)
+static inline void chunk_output(const chunk *c, const head_view *x)
 {
     const vf scale = v_set1(x->p->scale);
     for (int32_t t = 0; t < c->n_tokens; t++) {
@@ -306,21 +306,21 @@ static void chunk_output(const chunk *c, const head_view *x)
 }
 
 /* The address for the snapshot after token t, or NULL. */
-static char *snapshot_of(const head_view *x, int32_t t)
+static inline char *snapshot_of(const head_view *x, int32_t t)
 {
     const int32_t entry = gdn_snapshot_of(x->p, x->q, t);
     return entry < 0 ? NULL : gdn_state_at(&x->p->state_out, entry, x->h);
 }
 
 /* The address for the checkpoint after token t, or NULL. */
-static char *checkpoint_of(const head_view *x, int32_t t)
+static inline char *checkpoint_of(const head_view *x, int32_t t)
 {
     const int32_t entry = gdn_checkpoint_of(x->p, x->q.s, t);
     return entry < 0 ? NULL : gdn_state_at(&x->p->state_out, entry, x->h);
 }
 
 /* The first token in [t, t + n) whose state is a checkpoint; or t + n. */
-static int32_t next_checkpoint(const head_view *x, int32_t t, int32_t n)
+static inline int32_t next_checkpoint(const head_view *x, int32_t t, int32_t n)
 {
     const int32_t interval = x->p->checkpoints_interval;
     if (!interval) return t + n;
@@ -331,7 +331,7 @@ static int32_t next_checkpoint(const head_view *x, int32_t t, int32_t n)
 /* The addresses for the states after tokens [t, t + n): the snapshot, or else the checkpoint. Returns true if the
  * stores should bypass the caches. That holds for whole cache lines that are not in a cache: they need not be fetched
  * first. The slot that is read is in a cache. */
-static bool snapshots_of(const head_view *x, int32_t t, int32_t n, char **snapshot)
+static inline bool snapshots_of(const head_view *x, int32_t t, int32_t n, char **snapshot)
 {
     const uint64_t line = (uint64_t)x->size * (uint64_t)(x->p->state_layout == GDN_STATE_KV ? x->p->head_dim_v : x->n);
     bool elsewhere = false, whole = (line | (uint64_t)x->p->state_out.stride_line) % 64 == 0;
@@ -346,7 +346,7 @@ static bool snapshots_of(const head_view *x, int32_t t, int32_t n, char **snapsh
 
 /* Copies the item's part of checkpoints that coincide with snapshots, for the n tokens of a sequence. The snapshots
  * have been written. */
-static void copy_checkpoints(const head_view *x, int32_t n)
+static inline void copy_checkpoints(const head_view *x, int32_t n)
 {
     const bool kv = x->p->state_layout == GDN_STATE_KV;
     const int64_t pitch = x->p->state_out.stride_line, n_lines = kv ? x->n : x->n_columns;
@@ -361,7 +361,7 @@ static void copy_checkpoints(const head_view *x, int32_t n)
 }
 
 /* 7: true if a 16-bit state is rounded after the token that gives the sequence this length. */
-static bool rounds_at(const head_view *x, int32_t length) { return gdn_rounds_at(x->p, length); }
+static inline bool rounds_at(const head_view *x, int32_t length) { return gdn_rounds_at(x->p, length); }
 
 /* 4: the delta d of GDN_VL value channels from j on; kv is the dot of the state and k. */
 GDN_INLINE vf delta(const chunk *c, int32_t t, int32_t j, vf kv)

@@ -15,28 +15,24 @@ static const gdn_cpu_table in_software = {
     },
 };
 
+/* A set for x86-64, whose processors flush in hardware. VNNI has kernels for gated_delta_net alone. */
+#define GDN_X86(index, name, of_delta, rest)                                                                           \
+    {                                                                                                                  \
+        name, gdn_simd_has_##of_delta,                                                                                 \
+            {                                                                                                          \
+                [GDN_KERNEL_gated_delta_net] = &gdn_cpu_gated_delta_net_##of_delta,                                    \
+                [GDN_KERNEL_ssm_conv] = &gdn_cpu_ssm_conv_##rest,                                                      \
+                [GDN_KERNEL_set_rows] = &gdn_cpu_set_rows_##rest,                                                      \
+            },                                                                                                         \
+            .flush = &tables[index],                                                                                   \
+    }
+
 static const gdn_cpu_table tables[] = {
 #if defined(__x86_64__)
-    {
-        "avx512",
-        gdn_simd_has_avx512,
-        {
-            [GDN_KERNEL_gated_delta_net] = &gdn_cpu_gated_delta_net_avx512,
-            [GDN_KERNEL_ssm_conv] = &gdn_cpu_ssm_conv_avx512,
-            [GDN_KERNEL_set_rows] = &gdn_cpu_set_rows_avx512,
-        },
-        .flush = &tables[0],
-    },
-    {
-        "avx2",
-        gdn_simd_has_avx2,
-        {
-            [GDN_KERNEL_gated_delta_net] = &gdn_cpu_gated_delta_net_avx2,
-            [GDN_KERNEL_ssm_conv] = &gdn_cpu_ssm_conv_avx2,
-            [GDN_KERNEL_set_rows] = &gdn_cpu_set_rows_avx2,
-        },
-        .flush = &tables[1],
-    },
+    GDN_X86(0, "avx512_vnni", avx512_vnni, avx512),
+    GDN_X86(1, "avx512", avx512, avx512),
+    GDN_X86(2, "avx2_vnni", avx2_vnni, avx2),
+    GDN_X86(3, "avx2", avx2, avx2),
 #elif defined(__aarch64__)
     {
         "neon",

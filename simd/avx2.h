@@ -16,6 +16,9 @@ typedef __m256 vm;  /* all bits of a lane set or clear */
 #define GDN_MM_SI(name) _mm256_##name##_si256
 #define GDN_MM_VH(name) _mm_##name##_si128
 #define GDN_MM_CMP      _mm256_cmp_ps
+#ifdef __AVXVNNI__
+#define GDN_MM_DPBUSD _mm256_dpbusd_avx_epi32
+#endif
 #include "simd/x86.inc.h"
 
 /* --- masks --- */

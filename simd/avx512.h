@@ -52,6 +52,9 @@ typedef __mmask16 vm;
 #define GDN_MM_SI(name) _mm512_##name##_si512
 #define GDN_MM_VH(name) _mm256_##name##_si256
 #define GDN_MM_CMP      _mm512_cmp_ps_mask
+#ifdef __AVX512VNNI__
+#define GDN_MM_DPBUSD _mm512_dpbusd_epi32
+#endif
 #include "simd/x86.inc.h"
 
 /* --- masks --- */

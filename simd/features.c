@@ -18,6 +18,12 @@ int gdn_simd_has_avx2(void)
            (c & bit_F16C);
 }
 
+int gdn_simd_has_avx2_vnni(void)
+{
+    unsigned a, b, c, d;
+    return gdn_simd_has_avx2() && __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & 1u << 4); /* AVX-VNNI */
+}
+
 int gdn_simd_has_avx512(void)
 {
     return gdn_simd_has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
@@ -28,6 +34,7 @@ int gdn_simd_has_avx512_vnni(void) { return gdn_simd_has_avx512() && __builtin_c
 #else
 int gdn_simd_has_fma(void) { return 0; }
 int gdn_simd_has_avx2(void) { return 0; }
+int gdn_simd_has_avx2_vnni(void) { return 0; }
 int gdn_simd_has_avx512(void) { return 0; }
 int gdn_simd_has_avx512_vnni(void) { return 0; }
 #endif

@@ -4,7 +4,8 @@
 
 int gdn_simd_has_fma(void);         /* FMA, and so AVX; cheap, because it is called often */
 int gdn_simd_has_avx2(void);        /* AVX2, FMA, F16C           */
-int gdn_simd_has_avx512(void);      /* and AVX-512 F, BW, DQ, VL */
+int gdn_simd_has_avx2_vnni(void);   /* and AVX-VNNI              */
+int gdn_simd_has_avx512(void);      /* AVX2 and AVX-512 F, BW, DQ, VL */
 int gdn_simd_has_avx512_vnni(void); /* and VNNI                  */
 
 #endif

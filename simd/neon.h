@@ -246,16 +246,6 @@ static inline vi quad_dot(vi sum, vquad l, const int32_t *word, int64_t step)
     return vaddq_s32(sum, vpaddq_s32(vpaddlq_s16(low), vpaddlq_s16(high)));
 #endif
 }
-static inline void quad_words(int32_t *word, const int8_t *bytes, int32_t n)
-{
-    __builtin_memcpy(word, bytes, (size_t)n);
-}
-static inline void quad_pack(const vi x[4], vi word[GDN_QUAD_PARTS])
-{
-    const vi byte = vi_set1(255);
-    *word = vi_or(vi_or(vi_and(x[0], byte), vi_shl(vi_and(x[1], byte), 8)),
-                  vi_or(vi_shl(vi_and(x[2], byte), 16), vi_shl(x[3], 24)));
-}
 static inline void vi_store_low_bytes(int8_t *p, vi a)
 {
     const int16x4_t half = vmovn_s32(a);

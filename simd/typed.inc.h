@@ -7,6 +7,19 @@
 
 #define GDN_INLINE static inline __attribute__((always_inline))
 
+#if GDN_QUAD_PARTS == 1 /* a word is its four bytes */
+static inline void quad_words(int32_t *word, const int8_t *bytes, int32_t n)
+{
+    __builtin_memcpy(word, bytes, (size_t)n);
+}
+static inline void quad_pack(const vi x[4], vi word[1])
+{
+    const vi byte = vi_set1(255);
+    *word = vi_or(vi_or(vi_and(x[0], byte), vi_shl(vi_and(x[1], byte), 8)),
+                  vi_or(vi_shl(vi_and(x[2], byte), 16), vi_shl(x[3], 24)));
+}
+#endif
+
 GDN_INLINE vf v_load_some(const float *p, int n) { return n == GDN_VL ? v_load(p) : v_load_n(p, n); }
 
 GDN_INLINE void v_store_some(float *p, vf a, int n)

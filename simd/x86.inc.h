@@ -171,6 +171,21 @@ static inline void v_load4_bf16_half(const uint16_t *p, int half, vf r[4])
 }
 
 /* --- quads of signed bytes: a word of a lane has 4 --- */
+#ifdef GDN_MM_DPBUSD
+/* The instruction multiplies unsigned by signed bytes. So 128 is added to the lanes' bytes. */
+#define GDN_QUAD_PARTS 1
+#define GDN_QUAD_BIAS  128
+typedef vi vquad;
+static inline vquad quad_load(const int8_t *p)
+{
+    return vi_xor(vi_load((const int32_t *)(const void *)p), vi_set1((int32_t)0x80808080));
+}
+static inline vi quad_dot(vi sum, vquad l, const int32_t *word, int64_t step)
+{
+    (void)step;
+    return GDN_MM_DPBUSD(sum, l, vi_set1(*word));
+}
+#else
 /* Products of 16 bits. A quad is widened to its even and its odd bytes. */
 #define GDN_QUAD_PARTS 2
 #define GDN_QUAD_BIAS  0
@@ -199,3 +214,4 @@ static inline void quad_pack(const vi x[4], vi word[GDN_QUAD_PARTS])
 {
     for (int part = 0; part < 2; part++) word[part] = vi_or(vi_and(x[part], vi_set1(0xffff)), vi_shl(x[part + 2], 16));
 }
+#endif

@@ -86,7 +86,7 @@ static void entries(void)
              d->state_dst.data = NULL; MAP(m->position, 32, 0));
     REFUSED(on_delta, chunked(3); MAP(m->position, -1, 0), "position[0] is -1");
     /* Of padding nothing is looked at, nor what is not used. */
-    ACCEPTED(on_delta, chunked(3); m->state_src[0] = GDN_SKIP; m->base_position[0] = 4; m->position[0] = 3);
+    ACCEPTED(on_delta, chunked(3); m->state_src[0] = GDN_SKIP; m->base_position[0] = 4; m->position[0] = 5);
 }
 
 /* What a query says of memory. */
