@@ -116,6 +116,7 @@ struct bench_row {
     gdn_delta_inputs inputs; /* parts for the arguments */
     gdn_replay_log log;
     gdn_checkpoints checkpoints;
+    gdn_chunked_form chunked;
     gdn_capability capability;
     gdn_span workspace;
     gdn_status (*launch)(bench_row *row, int copy); /* runs the kernel once on a copy */

@@ -11,6 +11,7 @@
  *   _raw      the call normalises q and k and computes the gates from projections
  *   _bf16     the same, with everything but the state in BF16
  *   _state_*  16-bit state, rounded after every token
+ *   _digits2, 3   the chunked form (gated_delta_net_chunked.c)
  *   calls1000 1000 calls with one head of 16x16 and one token: the overhead of a call */
 #include <math.h>
 #include <stdlib.h>
@@ -27,6 +28,7 @@ typedef struct gated_delta_net_case {
     int interval;  /* of checkpoints; 0 = none */
     int log;       /* 1: verification, 2: a round of speculation */
     int layer;     /* 1: with the convolution */
+    int digits;    /* of the chunked form */
     int32_t state; /* type of the state       */
     int calls;     /* calls of the smallest shape per repetition; 0 = one call of the model's shape */
 } gated_delta_net_case;
@@ -65,6 +67,15 @@ static const gated_delta_net_case cases[] = {
     { { "prefill512_every64", 1, 0 }, 512, 9, GDN_GATE_SCALAR, GDN_STATE_VK, .interval = 64 },
     { { "prefill512_every256", 1, 0 }, 512, 3, GDN_GATE_SCALAR, GDN_STATE_VK, .interval = 256 },
     { { "prefill2048", 1, 0 }, 2048, 1, GDN_GATE_SCALAR, GDN_STATE_VK },
+    { { "decode32_digits2", 1, 0 }, 1, .digits = 2 },
+    { { "decode32_digits2", 8, 0 }, 1, .digits = 2 },
+    { { "decode32_digits2", 32, 0 }, 1, .digits = 2 },
+    { { "decode32_digits3", 8, 0 }, 1, .digits = 3 },
+    { { "decode32_digits3", 32, 0 }, 1, .digits = 3 },
+    { { "prefill512_digits2", 1, 1 }, 512, .digits = 2 },
+    { { "prefill512_digits3", 1, 0 }, 512, .digits = 3 },
+    { { "prefill2048_digits2", 1, 0 }, 2048, .digits = 2 },
+    { { "prefill2048_digits3", 1, 0 }, 2048, .digits = 3 },
     { { "calls1000", 1, 0 }, .calls = 1000 },
 };
 enum { N_CASES = sizeof cases / sizeof cases[0] };
@@ -165,6 +176,7 @@ static gdn_status setup(bench_row *row, int index)
     const int seqs = c->info.seqs;
     if (c->calls) return setup_calls(row, c->calls);
     if (c->layer) return bench_layer_setup(row, seqs);
+    if (c->digits) return bench_chunked_setup(row, seqs, c->tokens, c->digits);
     if (c->log) return bench_log_setup(row, seqs, c->log == 2);
     const int64_t tokens = (int64_t)c->tokens * seqs;
     const int gate_channels = c->gate == GDN_GATE_CHANNEL ? HEAD_DIM : 1;

@@ -21,6 +21,9 @@ void bench_token_traffic(bench_row *row, int first_read, int last_read, int writ
 /* Verification of four tokens with a replay log. round: with three entries replayed and the state committed. */
 gdn_status bench_log_setup(bench_row *row, int seqs, int round);
 
+/* The chunked form: 32 calls of one token, or a call of more. */
+gdn_status bench_chunked_setup(bench_row *row, int seqs, int tokens, int digits);
+
 /* One token through the operations between a layer's projections, with norms and gates inside the calls. */
 gdn_status bench_layer_setup(bench_row *row, int seqs);
 

@@ -3,6 +3,7 @@ target_sources(gdn_tool PRIVATE
   bench/roofline.c
   bench/roofline_cuda.c
   bench/gated_delta_net.c
+  bench/gated_delta_net_chunked.c
   bench/gated_delta_net_layer.c
   bench/gated_delta_net_log.c
   bench/harness.c

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_BYTES = 64 << 10 }; /* of a call's memory: an oracle in Python takes long for more */
+enum { MOST_BYTES = 192 << 10 }; /* of a call's memory: an oracle in Python takes long for more */
 
 static FILE *file;
 static const char *name = "";

@@ -160,7 +160,8 @@ GDN_INLINE void channel_decays(const head_view *x, const char *g, int32_t i, vf 
 
 /* 0 and 2: computes decay, or its logarithm, and beta of n_tokens tokens from token t on, at most CHUNK_TOKENS, in
  * place of the raw values. Several are processed at a time, to overlap their latencies. */
-static inline void compute_factors(const head_view *x, int32_t t, int32_t n_tokens, bool logs, float *decay, float *beta)
+static inline void compute_factors(const head_view *x, int32_t t, int32_t n_tokens, bool logs, float *decay,
+                                   float *beta)
 {
     const gdn_gated_delta_net_call *p = x->p;
     const vf factor = v_set1(p->beta_factor),
