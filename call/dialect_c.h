@@ -15,7 +15,9 @@ static inline char *gdn_memory(uint64_t address) { return (char *)(uintptr_t)add
 #define FUNCTION                     static inline
 #define PASS                         p,
 #define P(member)                    (p->member)
-#define MAP(map, present, i, absent) (p->map ? ((const int32_t *)(const void *)gdn_memory(p->map))[i] : (absent))
+#define MAP_ADDRESS                  uint64_t
+#define ENTRY(map, i)                (((const int32_t *)(const void *)gdn_memory(map))[i])
+#define MAP(map, present, i, absent) (p->map ? ENTRY(p->map, i) : (absent))
 #define WITH_LOG                     (p->log.n_slots != 0)
 #define WITH_TREE                    ((p->has & GDN_HAS_TREE) != 0)
 #define WITH_CHANNEL                 (p->gate == GDN_GATE_CHANNEL)
@@ -36,6 +38,8 @@ static inline char *gdn_memory(uint64_t address) { return (char *)(uintptr_t)add
 #undef FUNCTION
 #undef PASS
 #undef P
+#undef MAP_ADDRESS
+#undef ENTRY
 #undef MAP
 #undef WITH_LOG
 #undef WITH_TREE

@@ -5,6 +5,8 @@
 
 #define RULE                     GDN_INLINE
 #define P(member)                p.member
+#define MAP_ADDRESS              uint64_t
+#define ENTRY(map, i)            read_int(map + 4 * (uint64_t)(i))
 #define MAP(map, has, i, absent) map_at(p.map, i, absent)
 #define REPORT(word)             report(p.bad, word)
 #define INT(x)                   ((int)(x))
@@ -14,8 +16,10 @@
 #define CONSTANT          const
 #define STATIC            static constexpr
 #define DATA(operand)     p.operand.data
+#define ADDRESS(operand)  p.operand
 #define HAS(operand, has) (p.operand.data != nullptr)
 typedef char *Bytes;
 typedef const char *ConstBytes;
+typedef uint64_t Address;
 
 #endif

@@ -8,6 +8,8 @@
 #define CALL
 #define PASS
 #define P(member)                p.member
+#define MAP_ADDRESS              uint64_t
+#define ENTRY(map, i)            Int(map + 4 * (i)).x
 #define MAP(map, has, i, absent) map_at(p.map, int64_t(i), absent)
 #define REPORT(word)             report(p.bad, word)
 #define INT(x)                   int(x)

@@ -2,6 +2,8 @@
 // includes them says how a call is passed (FUNCTION, CALL, PASS) and what its kernels know of it (WITH_LOG, ...).
 #define RULE                         GDN_INLINE
 #define P(member)                    p.member
+#define MAP_ADDRESS                  device const uchar *
+#define ENTRY(map, i)                read_int(map + 4 * (i))
 #define MAP(map, present, i, absent) map_at(b.map, (p.has & (present)) != 0, i, absent)
 #define REPORT(word)                 report(b.bad, word)
 #define INT(x)                       (int(x))
@@ -11,6 +13,8 @@
 #define CONSTANT                     constant
 #define STATIC                       static constant constexpr
 #define DATA(operand)                b.operand
+#define ADDRESS(operand)             b.operand
 #define HAS(operand, present)        ((p.has & (present)) != 0)
 typedef device uchar *Bytes;
 typedef device const uchar *ConstBytes;
+typedef device const uchar *Address;

@@ -59,6 +59,37 @@ FUNCTION GDN_I32T gdn_conv_checkpoint_of(CALL GDN_I32T s, GDN_I32T i)
     return gdn_target_fits(row, P(history_out.n_entries)) ? row : GDN_BAD;
 }
 
+/* ---- 5, keep history: which inputs a row keeps, by position. */
+
+GDN_STRUCT(gdn_conv_kept) { GDN_I32T from, end; /* [from, end) */ };
+
+/* Checkpoint i keeps the inputs that the next token reads. Checkpoints come first, because they read entries that the
+ * newest entries overwrite. */
+FUNCTION gdn_conv_kept gdn_conv_kept_by_checkpoint(CALL gdn_conv_sequence q, GDN_I32T i)
+{
+    gdn_conv_kept kept;
+    kept.end = (q.position / P(checkpoints_interval) + i + 1) * P(checkpoints_interval);
+    kept.from = kept.end > P(kernel_width) - 1 ? kept.end - (P(kernel_width) - 1) : 0;
+    return kept;
+}
+
+/* True if the row that is written is the one that is read. */
+FUNCTION bool gdn_conv_in_place(CALL gdn_conv_sequence q) { return q.dst >= 0 && q.src == q.dst && P(same_pool) != 0; }
+
+/* Then the row that is written keeps the newest inputs, as many as it has slots. In place it has those before this
+ * call. */
+FUNCTION gdn_conv_kept gdn_conv_kept_newest(CALL gdn_conv_sequence q)
+{
+    gdn_conv_kept kept;
+    kept.end = q.position + q.T;
+    kept.from = kept.end > P(history.n_slots) ? kept.end - P(history.n_slots) : 0;
+    if (gdn_conv_in_place(PASS q) && kept.from < q.position) kept.from = q.position;
+    if (q.dst < 0) kept.from = kept.end;
+    return kept;
+}
+
+/* ---- Trees */
+
 /* The parent of token t, or GDN_NONE, counted within the sequence; `first` is the sequence's first token. */
 FUNCTION GDN_I32T gdn_conv_parent_of(CALL GDN_I32T first, GDN_I32T t)
 {

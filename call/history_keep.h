@@ -16,30 +16,18 @@ FUNCTION GDN_I32T gdn_conv_sequence_at(CALL GDN_I32T i)
     return low;
 }
 
-/* 5: keep history, of channel c: checkpoints first, since they read entries that the newest entries overwrite. A
- * checkpoint holds the entries that the next token reads. */
-FUNCTION void gdn_conv_keep_checkpoints(CALL gdn_conv_sequence q, GDN_I32T c)
-{
-    const GDN_I32T n = gdn_conv_checkpoints(PASS q), reach = P(kernel_width) - 1;
-    for (GDN_I32T i = 0; i < n; i++) {
-        const GDN_I32T row = gdn_conv_checkpoint_of(PASS q.s, i),
-                       length = (q.position / P(checkpoints_interval) + i + 1) * P(checkpoints_interval);
-        if (row == GDN_BAD) REPORT(GDN_BAD_CHECKPOINT);
-        for (GDN_I32T at = length > reach ? length - reach : 0; row >= 0 && at < length; at++)
-            keep_entry(PASS q, row, at, c);
-    }
-}
-
-/* 5: keep history: then the newest entries. The older of them are copied only if the row changes. */
+/* 5: keep history, of channel c. */
 FUNCTION void gdn_conv_keep(CALL gdn_conv_sequence q, GDN_I32T c)
 {
-    gdn_conv_keep_checkpoints(PASS q, c);
-    if (q.dst < 0) return;
-    const bool in_place = q.src == q.dst && P(same_pool) != 0;
-    const GDN_I32T end = q.position + q.T;
-    GDN_I32T at = end > P(history.n_slots) ? end - P(history.n_slots) : 0;
-    if (in_place && at < q.position) at = q.position;
-    for (; at < end; at++) keep_entry(PASS q, q.dst, at, c);
+    const GDN_I32T n = gdn_conv_checkpoints(PASS q);
+    for (GDN_I32T i = 0; i < n; i++) {
+        const GDN_I32T row = gdn_conv_checkpoint_of(PASS q.s, i);
+        const gdn_conv_kept kept = gdn_conv_kept_by_checkpoint(PASS q, i);
+        if (row == GDN_BAD) REPORT(GDN_BAD_CHECKPOINT);
+        for (GDN_I32T at = kept.from; row >= 0 && at < kept.end; at++) keep_entry(PASS q, row, at, c);
+    }
+    const gdn_conv_kept kept = gdn_conv_kept_newest(PASS q);
+    for (GDN_I32T at = kept.from; at < kept.end; at++) keep_entry(PASS q, q.dst, at, c);
 }
 
 #endif

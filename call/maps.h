@@ -1,5 +1,5 @@
 /* Rules for the entries of maps that both kernels over tokens have. Written once, for all languages: each includes a
- * dialect_*.h before. */
+ * dialect_*.h before. Of it, MAP_ADDRESS is the type of a map that is present, and ENTRY(map, i) its entry i. */
 #ifndef GDN_CALL_MAPS_H
 #define GDN_CALL_MAPS_H
 
@@ -22,6 +22,13 @@ RULE bool gdn_target_fits(GDN_I32T entry, GDN_I32T n_entries) { return entry >= 
 
 /* The parent of token t, both counted within the sequence: an earlier token, or none. */
 RULE bool gdn_parent_fits(GDN_I32T parent, GDN_I32T t) { return parent >= GDN_NONE && parent < t; }
+
+/* Of the tokens t, t + n, ... of a sequence, the first whose parent does not fit; T or more if there is none. */
+RULE GDN_I32T gdn_bad_parent(MAP_ADDRESS parent, GDN_I32T first, GDN_I32T T, GDN_I32T t, GDN_I32T n)
+{
+    while (t < T && gdn_parent_fits(ENTRY(parent, LONG(first) + t), t)) t += n;
+    return t;
+}
 
 /* How many checkpoints T tokens reach that begin at `position`: the multiples of the interval. */
 RULE GDN_I32T gdn_checkpoints_reached(GDN_I32T interval, GDN_I32T position, GDN_I32T T)

@@ -38,12 +38,12 @@ GDN_STRUCT(gdn_ssm_conv_call)
     GDN_I32T even_tokens; /* tokens of each sequence where seq_start is absent */
     GDN_I32T weight_dtype, bias_dtype;
     GDN_I32T checkpoints_interval, checkpoints_n; /* 0: no checkpoints */
+    GDN_I32T same_pool;                           /* 1: history and history_out are one pool */
     GDN_I32T has;
     /* A device's: */
     GDN_I32T part;        /* GDN_CONV_*; Vulkan: a specialization constant, and both launches share the block */
     GDN_I32T blocks;      /* thread blocks across the channels */
     GDN_I32T chunk;       /* tokens of a piece */
-    GDN_I32T same_pool;   /* history and history_out are one pool at one address */
     GDN_I32T wide_weight; /* 1: a channel's taps are adjacent, aligned to the bytes of four */
 };
 

@@ -122,22 +122,18 @@ static gdn_status check_snapshots(const gdn_gated_delta_net_call *p, const gdn_s
     return GDN_OK;
 }
 
-static gdn_status check_parents(const int32_t *parent, int32_t s, int32_t first, int32_t T)
+static gdn_status check_parents(uint64_t parent, int32_t s, int32_t first, int32_t T)
 {
-    for (int32_t t = 0; parent && t < T; t++) {
-        const int32_t of = parent[first + t];
-        if (gdn_parent_fits(of, t)) continue;
-        if (!t)
-            return gdn_fail(
-                GDN_INVALID_ARGUMENT,
-                "tree.parent[%d] is %d; it is the first token of sequence %d, for which GDN_NONE is allowed",
-                (int)first, (int)of, (int)s);
-        return gdn_fail(
-            GDN_INVALID_ARGUMENT,
-            "tree.parent[%d] is %d; it is token %d of sequence %d, for which 0 to %d and GDN_NONE are allowed",
-            (int)(first + t), (int)of, (int)t, (int)s, (int)(t - 1));
-    }
-    return GDN_OK;
+    const int32_t t = parent ? gdn_bad_parent(parent, first, T, 0, 1) : T;
+    if (t == T) return GDN_OK;
+    const int32_t of = gdn_map(parent)[first + t];
+    if (!t)
+        return gdn_fail(GDN_INVALID_ARGUMENT,
+                        "tree.parent[%d] is %d; it is the first token of sequence %d, for which GDN_NONE is allowed",
+                        (int)first, (int)of, (int)s);
+    return gdn_fail(GDN_INVALID_ARGUMENT,
+                    "tree.parent[%d] is %d; it is token %d of sequence %d, for which 0 to %d and GDN_NONE are allowed",
+                    (int)(first + t), (int)of, (int)t, (int)s, (int)(t - 1));
 }
 
 gdn_status gdn_check_sequences(const gdn_gated_delta_net_call *p, const gdn_pool_maps *states)
@@ -158,7 +154,7 @@ gdn_status gdn_check_sequences(const gdn_gated_delta_net_call *p, const gdn_pool
         if (q.bad >= 0 || q.commit == GDN_BAD)
             return gdn_fail(GDN_INTERNAL, "a map of sequence %d is bad, and no entry is", (int)s);
         if ((status = check_snapshots(p, &q)) ||
-            (q.src != GDN_SKIP && (status = check_parents(gdn_map(p->parent), s, q.first, q.T))))
+            (q.src != GDN_SKIP && (status = check_parents(p->parent, s, q.first, q.T))))
             return status;
     }
     return GDN_OK;
@@ -181,7 +177,7 @@ gdn_status gdn_check_conv_sequences(const gdn_ssm_conv_call *p, const gdn_pool_m
                             "%lld are needed",
                             (int)p->history.n_slots, (int)s, (int)q.T, (long long)p->kernel_width - 1 + q.T);
         if (q.bad >= 0) return gdn_fail(GDN_INTERNAL, "a map of sequence %d is bad, and no entry is", (int)s);
-        if (q.src != GDN_SKIP && (status = check_parents(gdn_map(p->parent), s, q.first, q.T))) return status;
+        if (q.src != GDN_SKIP && (status = check_parents(p->parent, s, q.first, q.T))) return status;
     }
     return GDN_OK;
 }

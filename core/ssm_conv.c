@@ -133,7 +133,7 @@ static gdn_status resolve_history(const gdn_context *ctx, const char *name, cons
 }
 
 /* Checks the maps: ranges, and that no written slot conflicts with another access. */
-static gdn_status check_maps(const block_t *p, int one_pool)
+static gdn_status check_maps(const block_t *p)
 {
     /* Without a history the maps may still hold GDN_NONE or GDN_SKIP: a pool of no rows allows only these. */
     const gdn_pool_maps maps = {
@@ -153,7 +153,7 @@ static gdn_status check_maps(const block_t *p, int one_pool)
         .n_checkpoints = p->checkpoints_n,
         .checkpoints = gdn_map(p->checkpoints_dst),
         .position = gdn_map(p->position),
-        .same_pool = one_pool,
+        .same_pool = p->same_pool,
         .check_unused = 1,
         .dst_is_row = 1,
     };
@@ -162,11 +162,11 @@ static gdn_status check_maps(const block_t *p, int one_pool)
 
 /* The same for a device's call without maps, whose sequences are all alike. Not inlined: the copy would cost every call
  * time. */
-static __attribute__((noinline)) gdn_status check_one_sequence(const block_t *p, int one_pool)
+static __attribute__((noinline)) gdn_status check_one_sequence(const block_t *p)
 {
     block_t alike = *p;
     alike.n_seqs = 1;
-    return check_maps(&alike, one_pool);
+    return check_maps(&alike);
 }
 
 static gdn_status resolve_maps(const gdn_context *ctx, const call_t *c, int launch, block_t *p, gdn_region *r)
@@ -244,8 +244,8 @@ static gdn_status resolve_call(const gdn_context *ctx, const call_t *c, gdn_plan
                  resolve_history(ctx, "history_out", &a->history_out, a, &p->history_out, &r[GDN_CONV_history_out])))
             return status;
     }
-    const int one_pool = gdn_one_pool(c->two_pools, &p->history, &p->history_out, &r[GDN_CONV_history],
-                                      &r[GDN_CONV_history_out], &p->has, &p->pool_offset);
+    p->same_pool = gdn_one_pool(c->two_pools, &p->history, &p->history_out, &r[GDN_CONV_history],
+                                &r[GDN_CONV_history_out], &p->has, &p->pool_offset);
     if (!c->history) {
         p->history.n_slots = p->history_out.n_slots = 0;
         p->history.dtype = p->history_out.dtype = a->x.dtype; /* ignore the dtype of an absent operand */
@@ -269,8 +269,8 @@ static gdn_status resolve_call(const gdn_context *ctx, const call_t *c, gdn_plan
     GDN_CONV_OPERANDS(WRITES, WRITES, WRITES, WRITES)
 #undef WRITES
     if ((status = gdn_plan_resolve(ctx, problem, &a->workspace, plan))) return status;
-    if (b->host_memory) return check_maps(p, one_pool);
-    return p->has & GDN_HAS_MAPS || !p->n_seqs ? GDN_OK : check_one_sequence(p, one_pool);
+    if (b->host_memory) return check_maps(p);
+    return p->has & GDN_HAS_MAPS || !p->n_seqs ? GDN_OK : check_one_sequence(p);
 }
 
 gdn_status gdn_ssm_conv_resolve(const gdn_context *ctx, const void *args, gdn_plan *plan, gdn_problem *p)

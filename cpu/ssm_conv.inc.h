@@ -51,18 +51,17 @@ static const float zeros[WIDTH_MAX];
 
 typedef struct conv_item {
     const gdn_ssm_conv_call *p;
-    int32_t s, first, length, position; /* the sequence, its first token, its tokens, its first position */
-    int32_t src, dst;                   /* rows of the history, or GDN_NONE */
-    int64_t c0, width;                  /* the block of channels */
-    const char *bias, *weight;          /* of the block; weight is tap-major unless `packed` */
-    int weight_dtype;                   /* F32 if it has been gathered */
-    int64_t stride_tap;                 /* of a tap-major weight, in elements */
-    int packed;                         /* weight is [channel][4] */
-    int dealt;                          /* gathered, with each 2 * GDN_VL channels split into halves */
-    int stream;                         /* out is too large to stay in the caches, and aligned */
-    int64_t near;                       /* prefetch distance in channels within the rows, or 0 */
-    int n_old;                          /* the first rows of a visit, which may be of the history */
-    char *keep;                         /* for one token in place: the conv state entry to write, or NULL */
+    gdn_conv_sequence q;
+    int64_t c0, width;         /* the block of channels */
+    const char *bias, *weight; /* of the block; weight is tap-major unless `packed` */
+    int weight_dtype;          /* F32 if it has been gathered */
+    int64_t stride_tap;        /* of a tap-major weight, in elements */
+    int packed;                /* weight is [channel][4] */
+    int dealt;                 /* gathered, with each 2 * GDN_VL channels split into halves */
+    int stream;                /* out is too large to stay in the caches, and aligned */
+    int64_t near;              /* prefetch distance in channels within the rows, or 0 */
+    int n_old;                 /* the first rows of a visit, which may be of the history */
+    char *keep;                /* for one token in place: the conv state entry to write, or NULL */
 } conv_item;
 
 /* The compile-time constants of the loops. ANY: tested at run time. */
@@ -78,11 +77,11 @@ GDN_INLINE int64_t row_bytes(int dtype, int64_t n) { return dtype == GDN_F32 ? 4
 static inline const char *tap_row(const conv_item *it, int64_t position)
 {
     const gdn_ssm_conv_call *p = it->p;
-    if (position >= it->position)
-        return gdn_token_at(&p->x, it->s, it->first, (int32_t)(position - it->position), 0) +
+    if (position >= it->q.position)
+        return gdn_token_at(&p->x, it->q.s, it->q.first, (int32_t)(position - it->q.position), 0) +
                row_bytes(p->x.dtype, it->c0);
-    if (position < 0 || it->src < 0) return (const char *)zeros;
-    return gdn_history_at(&p->history, it->src, (int32_t)position) + row_bytes(p->history.dtype, it->c0);
+    if (position < 0 || it->q.src < 0) return (const char *)zeros;
+    return gdn_history_at(&p->history, it->q.src, (int32_t)position) + row_bytes(p->history.dtype, it->c0);
 }
 
 /* Loads the 4 adjacent taps of each of n channels. */
@@ -297,35 +296,24 @@ static void copy_entry(const conv_item *it, int64_t position, char *to)
 {
     const gdn_ssm_conv_call *p = it->p;
     const char *from = tap_row(it, position);
-    const int kept = p->history_out.dtype, given = position >= it->position ? p->x.dtype : p->history.dtype;
+    const int kept = p->history_out.dtype, given = position >= it->q.position ? p->x.dtype : p->history.dtype;
     if (to == from) return; /* a row that is written in place already has it */
     if (kept == given) memcpy(to, from, (size_t)row_bytes(kept, it->width));
     for (int64_t c = 0; kept != given && c < it->width; c += GDN_VL)
         keep_row(to, kept, from, given, c, (int)(it->width - c < GDN_VL ? it->width - c : GDN_VL));
 }
 
-/* Step 5, the checkpoints after tokens [t, t + n): the conv state entries that the next token reads. */
-static void conv_checkpoints(const conv_item *it, int32_t t, int32_t n)
+/* Step 5, keep history. */
+static void conv_keep(const conv_item *it)
 {
-    const gdn_ssm_conv_call *p = it->p;
-    for (const int32_t end = t + n; t < end; t++) {
-        const int32_t i = gdn_checkpoint_index(p->checkpoints_interval, p->checkpoints_n, it->position, t);
-        const int32_t row = i < 0 ? GDN_NONE : gdn_conv_checkpoint_of(p, it->s, i);
-        const int64_t length = (int64_t)it->position + t + 1;
-        int64_t position = length > p->kernel_width - 1 ? length - (p->kernel_width - 1) : 0;
-        for (; row >= 0 && position < length; position++) copy_entry(it, position, kept_row(it, row, position));
+    const int32_t n = gdn_conv_checkpoints(it->p, it->q);
+    for (int32_t i = 0; i < n; i++) {
+        const int32_t row = gdn_conv_checkpoint_of(it->p, it->q.s, i);
+        const gdn_conv_kept kept = gdn_conv_kept_by_checkpoint(it->p, it->q, i);
+        for (int32_t at = kept.from; row >= 0 && at < kept.end; at++) copy_entry(it, at, kept_row(it, row, at));
     }
-}
-
-/* Step 5, keep history: the newest n_slots positions. If the row is the one that was read, it already has the
- * positions before this call. */
-static void conv_keep(const conv_item *it, int in_place)
-{
-    const int64_t n_slots = it->p->history_out.n_slots, end = (int64_t)it->position + it->length;
-    int64_t position = end > n_slots ? end - n_slots : 0;
-    if (it->dst < 0 || it->keep) return;
-    if (in_place && position < it->position) position = it->position;
-    for (; position < end; position++) copy_entry(it, position, kept_row(it, it->dst, position));
+    const gdn_conv_kept kept = gdn_conv_kept_newest(it->p, it->q);
+    for (int32_t at = kept.from; !it->keep && at < kept.end; at++) copy_entry(it, at, kept_row(it, it->q.dst, at));
 }
 
 /* Step 1 in a tree: the rows of a visit. The first n are before token t: its ancestors, and before them the history,
@@ -335,32 +323,32 @@ static int tree_rows(const conv_item *it, int32_t t, int n, int n_out, const cha
     int32_t of = t;
     int n_old = 0;
     for (int j = n - 1; j >= 0; j--) {
-        of = of < 0 ? of - 1 : gdn_conv_parent_of(it->p, it->first, of);
-        row[j] = tap_row(it, (int64_t)it->position + of);
+        of = of < 0 ? of - 1 : gdn_conv_parent_of(it->p, it->q.first, of);
+        row[j] = tap_row(it, (int64_t)it->q.position + of);
         n_old += of < 0;
     }
-    for (int i = 0; i < n_out; i++) row[n + i] = tap_row(it, (int64_t)it->position + t + i);
+    for (int i = 0; i < n_out; i++) row[n + i] = tap_row(it, (int64_t)it->q.position + t + i);
     return n_old;
 }
 
 /* Runs the tokens of a tree. Tokens are processed together while each follows the token before it. */
-GDN_INLINE void conv_tree(conv_item *it, int in_place)
+GDN_INLINE void conv_tree(conv_item *it)
 {
     const gdn_ssm_conv_call *p = it->p;
     const char *row[MAX_WIDTH + TOKENS];
     char *out[TOKENS];
-    for (int32_t t = 0, n_out; t < it->length; t += n_out) {
+    for (int32_t t = 0, n_out; t < it->q.T; t += n_out) {
         int together = 1;
-        while (together < TOKENS && t + together < it->length &&
-               gdn_conv_parent_of(p, it->first, t + together) == t + together - 1)
+        while (together < TOKENS && t + together < it->q.T &&
+               gdn_conv_parent_of(p, it->q.first, t + together) == t + together - 1)
             together++;
         n_out = together == TOKENS ? TOKENS : 1;
         it->n_old = tree_rows(it, t, p->kernel_width - 1, n_out, row);
         for (int i = 0; i < n_out; i++)
-            out[i] = gdn_token_at(&p->result, it->s, it->first, t + i, 0) + row_bytes(p->result.dtype, it->c0);
+            out[i] = gdn_token_at(&p->result, it->q.s, it->q.first, t + i, 0) + row_bytes(p->result.dtype, it->c0);
         conv_dispatch(it, row, out, NULL, 0, n_out);
     }
-    conv_keep(it, in_place);
+    conv_keep(it);
 }
 
 /* The prefetch distance within rows. The last channels of a block prefetch past it, into a block that another thread
@@ -375,31 +363,29 @@ GDN_INLINE void conv_sequence(conv_item *it)
 {
     const gdn_ssm_conv_call *p = it->p;
     const int kernel_width = p->kernel_width;
-    const int in_place = it->dst >= 0 && it->src == it->dst && p->history.data == p->history_out.data;
-    it->keep = in_place && it->length == 1 ? kept_row(it, it->dst, it->position) : NULL;
-    if ((p->has & GDN_HAS_TREE) && !gdn_is_chain(p->parent, it->first, it->length)) {
-        conv_tree(it, in_place);
+    it->keep = it->q.T == 1 && gdn_conv_in_place(p, it->q) ? kept_row(it, it->q.dst, it->q.position) : NULL;
+    if ((p->has & GDN_HAS_TREE) && !gdn_is_chain(p->parent, it->q.first, it->q.T)) {
+        conv_tree(it);
         return;
     }
     const char *row[MAX_WIDTH + TOKENS], *ahead[MAX_WIDTH + 2 * TOKENS];
     char *out[TOKENS];
 
-    for (int32_t t = 0, n_out; t < it->length; t += n_out) {
-        n_out = it->length - t >= TOKENS ? TOKENS : 1;
+    for (int32_t t = 0, n_out; t < it->q.T; t += n_out) {
+        n_out = it->q.T - t >= TOKENS ? TOKENS : 1;
         for (int j = 0; j < kernel_width - 1 + n_out; j++)
-            row[j] = tap_row(it, (int64_t)it->position + t - kernel_width + 1 + j);
+            row[j] = tap_row(it, (int64_t)it->q.position + t - kernel_width + 1 + j);
         int n_ahead = 0;
         it->n_old = t < kernel_width - 1 ? kernel_width - 1 - t : 0;
         it->near = t == 0 ? near_of(p->x.dtype, it->width) : 0;
         for (int i = 0; i < n_out; i++) {
-            out[i] = gdn_token_at(&p->result, it->s, it->first, t + i, 0) + row_bytes(p->result.dtype, it->c0);
+            out[i] = gdn_token_at(&p->result, it->q.s, it->q.first, t + i, 0) + row_bytes(p->result.dtype, it->c0);
             const int64_t t_ahead = t + AHEAD * n_out + i;
-            if (t_ahead < it->length) ahead[n_ahead++] = tap_row(it, it->position + t_ahead);
+            if (t_ahead < it->q.T) ahead[n_ahead++] = tap_row(it, it->q.position + t_ahead);
         }
         conv_dispatch(it, row, out, ahead, n_ahead, n_out);
-        if (p->checkpoints_interval) conv_checkpoints(it, t, n_out);
     }
-    conv_keep(it, in_place);
+    conv_keep(it);
 }
 
 static int is_packed(const gdn_ssm_conv_call *p)
@@ -506,16 +492,11 @@ static void ssm_conv_run(const void *call, const gdn_plan *plan, int64_t first, 
     int64_t have = -1;
     for (int64_t item = first; item < last; item++) {
         const int64_t block = item / p->n_seqs;
-        conv_item it = { .p = p, .s = (int32_t)(item % p->n_seqs), .c0 = block * width, .width = width };
-        const gdn_conv_sequence q = gdn_conv_sequence_of(p, it.s);
-        if (!gdn_conv_has_work(q)) continue;
-        it.first = q.first;
-        it.length = q.T;
-        it.position = q.position;
-        it.src = p->history.n_slots ? q.src : GDN_NONE;
-        it.dst = p->history.n_slots ? q.dst : GDN_NONE;
+        conv_item it = { .p = p, .c0 = block * width, .width = width };
+        it.q = gdn_conv_sequence_of(p, (int32_t)(item % p->n_seqs));
+        if (!gdn_conv_has_work(it.q)) continue;
         if (it.width > p->n_channels - it.c0) it.width = p->n_channels - it.c0;
-        it.packed = packed && (it.length < LONG || width * 4 > GATHERED);
+        it.packed = packed && (it.q.T < LONG || width * 4 > GATHERED);
         it.weight = gdn_memory(p->weight) + it.c0 * p->weight_stride_channel;
         it.weight_dtype = p->weight_dtype;
         it.stride_tap = p->weight_stride_tap / row_bytes(p->weight_dtype, 1);

@@ -110,10 +110,8 @@ GDN_INLINE void report(char *bad, int word) { store_word(bad + 4 * (uint64_t)wor
 // tokens at a time.
 GDN_INLINE bool is_tree(uint64_t parent, int first, int T, char *bad)
 {
-    bool good = true;
-    for (int t = (int)threadIdx.x & 31; parent && t < T; t += 32) {
-        good = good && gdn_parent_fits(read_int(parent + 4 * (uint64_t)((int64_t)first + t)), t);
-    }
+    const int lane = (int)threadIdx.x & 31;
+    const bool good = !parent || gdn_bad_parent(parent, first, T, lane, 32) >= T;
     if (__all_sync(GDN_FULL_WARP, good)) return true;
     report(bad, GDN_BAD_PARENT);
     return false;

@@ -31,7 +31,6 @@ gdn_ssm_conv_call gdn_gpu_call_ssm_conv(const gdn_gpu_device *dev, const gdn_pro
     x.part = plan->cut ? GDN_CONV_PIECES : GDN_CONV_WHOLE;
     x.blocks = (int32_t)plan->gpu.blocks;
     x.chunk = CHUNK;
-    x.same_pool = dev->addresses ? x.history.data == x.history_out.data : (x.has & GDN_HAS_ONE_POOL) && !x.pool_offset;
     x.wide_weight =
         x.weight_stride_tap == element && (x.weight | (uint64_t)x.weight_stride_channel) % (4 * (uint64_t)element) == 0;
     return x;

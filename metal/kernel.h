@@ -22,6 +22,7 @@ GDN_INLINE void store_float4(device uchar *at, float4 x) { *(device packed_float
 GDN_INLINE int read_int(device const uchar *at) { return *(device const int *)at; }
 GDN_INLINE uint load_16bit(device const uchar *at) { return *(device const ushort *)at; }
 GDN_INLINE void store_16bit(device uchar *at, uint x) { *(device ushort *)at = ushort(x); }
+GDN_INLINE void store_word(device uchar *at, uint x) { *(device uint *)at = x; }
 GDN_INLINE void store_pair(device uchar *at, uint x, uint y) // four of 16 bits
 {
     store_16bit(at, x & 0xffffu);
@@ -48,22 +49,25 @@ GDN_INLINE void report(device atomic_uint *bad, int word)
 // False, and reported, if a parent is not an earlier token of the sequence.
 GDN_INLINE bool is_tree(device const uchar *parent, bool there, int first, int T, device atomic_uint *bad)
 {
-    for (int t = 0; there && t < T; t++)
-        if (!gdn_parent_fits(read_int(parent + 4 * (int64_t(first) + t)), t)) {
-            report(bad, GDN_BAD_PARENT);
-            return false;
-        }
-    return true;
+    if (!there || gdn_bad_parent(parent, first, T, 0, 1) == T) return true;
+    report(bad, GDN_BAD_PARENT);
+    return false;
 }
 
 // ---- Conversions.
 GDN_INLINE float from_16bit(uint32_t h, int dtype) { return dtype == GDN_F16 ? from_f16(h) : from_bf16(h); }
 
-// One element of type F32, F16 or BF16.
-GDN_INLINE float read_element(device const uchar *at, int dtype)
+// One element of type F32, F16 or BF16: its bits, as F32, and both.
+GDN_INLINE uint read_bits(device const uchar *at, int dtype)
 {
-    return dtype == GDN_F32 ? load_float(at) : from_16bit(load_16bit(at), dtype);
+    return dtype == GDN_F32 ? *(device const uint *)at : load_16bit(at);
 }
+GDN_INLINE uint load_bits(device const uchar *at, int dtype) { return read_bits(at, dtype); }
+GDN_INLINE float widen(uint bits, int dtype)
+{
+    return dtype == GDN_F32 ? gdn_from_bits(bits) : from_16bit(bits, dtype);
+}
+GDN_INLINE float read_element(device const uchar *at, int dtype) { return widen(read_bits(at, dtype), dtype); }
 
 GDN_INLINE void store_element(device uchar *at, float x, int dtype)
 {

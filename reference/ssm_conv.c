@@ -39,7 +39,7 @@ static void keep(const gdn_ssm_conv_call *p, const gdn_conv_sequence *q, int32_t
 
 static void channel(const gdn_ssm_conv_call *p, const gdn_conv_sequence *q, int32_t c)
 {
-    const int32_t kw = p->kernel_width, W = p->history.n_slots;
+    const int32_t kw = p->kernel_width;
     float past[MAX_WIDTH]; /* past[m]: the input m + 1 positions before the sequence's first token */
 
     /* 1: history. All reads come before the first write, because a call may write the row that it reads */
@@ -71,17 +71,15 @@ static void channel(const gdn_ssm_conv_call *p, const gdn_conv_sequence *q, int3
                            p->result.dtype, &y, 1);
     }
 
-    /* 5: keep history: checkpoints, with the positions that the next token reads; and the newest W positions. The older
-     * of these are copied only if the row changes */
+    /* 5: keep history */
     const int32_t n = gdn_conv_checkpoints(p, *q);
     for (int32_t i = 0; i < n; i++) {
         const int32_t row = gdn_conv_checkpoint_of(p, q->s, i);
-        const int32_t length = (q->position / p->checkpoints_interval + i + 1) * p->checkpoints_interval;
-        for (int32_t at = length > kw - 1 ? length - (kw - 1) : 0; row >= 0 && at < length; at++)
-            keep(p, q, row, at, c);
+        const gdn_conv_kept kept = gdn_conv_kept_by_checkpoint(p, *q, i);
+        for (int32_t at = kept.from; row >= 0 && at < kept.end; at++) keep(p, q, row, at, c);
     }
-    const int32_t end = q->position + q->T;
-    for (int32_t at = end > W ? end - W : 0; q->dst >= 0 && at < end; at++) keep(p, q, q->dst, at, c);
+    const gdn_conv_kept kept = gdn_conv_kept_newest(p, *q);
+    for (int32_t at = kept.from; at < kept.end; at++) keep(p, q, q->dst, at, c);
 }
 
 static int32_t blocks(const gdn_ssm_conv_call *p) { return p->n_channels / BLOCK + (p->n_channels % BLOCK != 0); }

@@ -27,7 +27,7 @@ ARITHMETIC = "numerics/arithmetic.h"
 HEADERS = ("metal/language.h", TYPES, "call/gated_delta_net.h", "call/ssm_conv.h", "call/set_rows.h", "call/dialect_metal.h", "call/maps.h",
            "call/sequence.h", "call/history.h", "call/history_keep.h", "metal/shape.h", ARITHMETIC, ELEMENTARY, "numerics/prepare.h", "gpu/convert16.h",
            "numerics/q8_0.h", "gpu/set_rows.h", "gpu/probe_call.h", "metal/kernel.h", "gpu/delta_item.h", "gpu/delta_step.h", "gpu/delta_state.h",
-           "gpu/delta_log.h", "gpu/delta_rows.h", "metal/gated_delta_net.h")
+           "gpu/delta_log.h", "gpu/delta_rows.h", "gpu/conv.h", "metal/gated_delta_net.h")
 SPACES = ("device", "constant", "threadgroup", "thread", "CONSTANT", "THREAD")
 # What Metal does not have: no double, no 80-bit anything, no exceptions, no run-time types, no virtual functions, no new.
 FOREIGN = """double long_double goto new delete try catch throw virtual dynamic_cast typeid std cstdint memcpy memset printf
@@ -172,7 +172,7 @@ def lint(root):
     texts = {name: for_metal(name, strip((root / name).read_text())) for name in files(root)}
     defined = set()
     for text in texts.values():
-        defined |= set(re.findall(r"^(?:GDN_INLINE|FUNCTION|RULE|GDN_ELEMENTARY_FUNCTION|template <[^\n]*> GDN_INLINE)\s+[\w *]+?\b(\w+)\(", text, flags=re.M))
+        defined |= set(re.findall(r"^(?:GDN_INLINE|FUNCTION|RULE|GDN_ELEMENTARY_FUNCTION|template <[^\n]*> (?:GDN_INLINE|FUNCTION))\s+[\w *]+?\b(\w+)\(", text, flags=re.M))
         defined |= set(re.findall(r"\b(?:struct|class) (\w+)", text))
         defined |= set(re.findall(r"^#\s*define\s+(\w+)(?:\(| +\()", text, flags=re.M))
         defined |= {name for names in re.findall(r"^#\s*define\s+\w+\(([\w, ]+)\)", text, flags=re.M) for name in names.split(", ")}

@@ -47,12 +47,10 @@ void report(uint64_t bad, int word)
 // False, and reported, if a parent is not an earlier token of the sequence.
 bool is_tree(uint64_t parent, int first, int T, uint64_t bad)
 {
-    for (int t = 0; parent != 0 && t < T; t++)
-        if (!gdn_parent_fits(map_at(parent, int64_t(first) + t, GDN_NONE), t)) {
-            report(bad, GDN_BAD_PARENT);
-            return false;
-        }
-    return true;
+    if (parent == 0 || gdn_bad_parent(parent, first, T, 0, 1) == T)
+        return true;
+    report(bad, GDN_BAD_PARENT);
+    return false;
 }
 
 // One element of type F32, F16 or BF16.
