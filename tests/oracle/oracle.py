@@ -13,10 +13,10 @@ from collections import Counter
 import numpy as np
 
 F32, F16, BF16, Q8_0, I32, I64 = range(6)
-DTYPES = ("F32", "F16", "BF16", "Q8_0", "I32", "I64")
+DTYPES = ("F32", "F16", "BF16", "Q8_0", "I32", "I64", "DIGITS2", "DIGITS3")
 RAW = ("<u4", "<u2", "<u2", "u1", "<i4", "<i8")  # elements are read and written as bit patterns, bytes or integers
 SIZES, NONE, SKIP = (4, 2, 2, 1, 4, 8), -1, -2
-PARTS = ("inputs", "log", "checkpoints", "tree", "rounding")
+PARTS = ("inputs", "log", "checkpoints", "tree", "rounding", "chunked")
 CHOICES = {"gate": ("SCALAR", "CHANNEL"), "head_map": ("GROUPED", "TILED"), "state_layout": ("VK", "KV"),
            "qk_norm": ("NONE", "ADD", "CLAMP"), "gate_input": ("LOG", "LINEAR", "RAW", "RAW_A_LOG", "BOUNDED"),
            "beta_input": ("PLAIN", "LOGIT"), "activation": ("NONE", "SILU")}
@@ -207,7 +207,7 @@ class Call:
             elif value is None or isinstance(value, dict):
                 self.see({f"{prefix}{name}": value, f"{prefix}{name} absent": not value})
                 if value and "dtype" in value:
-                    dtypes = {"index": DTYPES[4:], "dst": DTYPES[:4], "entries": DTYPES[:1]}.get(name, DTYPES[:3])
+                    dtypes = {"index": DTYPES[4:6], "dst": DTYPES[:4], "entries": DTYPES[:1]}.get(name, DTYPES[:3])
                     self.see({f"{prefix}{name} {dtype}": dtype == DTYPES[value["dtype"]] for dtype in dtypes})
                     self.see({f"stride[{i}] of {prefix}{name}": n for i, n in enumerate(value["stride"]) if n})
                 elif value and "memory" not in value:
@@ -265,19 +265,31 @@ def normalise(inputs, x):
     factor = rsqrt(square + eps) if inputs["qk_norm"] == 1 else np.minimum(rsqrt(square), f32(limit))
     return x * factor[..., None]
 
-def decay(call, inputs, g):
-    """numerics.md, gate_input: a of each token and head and, for GATE_CHANNEL, key channel."""
+def exponent(call, inputs, g):
+    """numerics.md, gate_input: what exp is taken of, of each token and head and, for GATE_CHANNEL, key channel."""
     form = inputs["gate_input"] if inputs else 0
     if form < 2:
-        return g if form == 1 else exp(g)
+        return g
     ssm_a, dt_bias = (call.read(o, 0, shape, packed(o, 0, *shape)) if o else None for o, shape in (
         (inputs["ssm_a"], (g.shape[1], 1)), (inputs["dt_bias"], g.shape[1:])))
     x = g + (f32(0) if dt_bias is None else dt_bias)
     if form == 4:
         factor = f32(1) if ssm_a is None else exp(ssm_a)
-        return exp(parse_float(inputs["lower_bound"]) * logistic(factor * x, f32(1)))
+        return parse_float(inputs["lower_bound"]) * logistic(factor * x, f32(1))
     softplus = np.where(x > 20, x, log1p(exp(x)))
-    return exp((ssm_a if form == 2 else -exp(ssm_a)) * softplus)
+    return (ssm_a if form == 2 else -exp(ssm_a)) * softplus
+
+def prepare(call, inputs, where, gates):
+    """numerics.md, inputs: q, k, r, v, g before exp, and beta of a sequence's tokens."""
+    hk, hv, dk, dv = (call.args[m] for m in ("n_heads_k", "n_heads_v", "head_dim_k", "head_dim_v"))
+    read_key = inputs and inputs["read_key"]
+    q, k = (normalise(inputs, call.read(*token_axes(call.args[name], *where, hk, dk))) for name in "qk")
+    r = call.read(*token_axes(read_key, *where, hk, dk)) if read_key else k
+    v, g, beta = (call.read(*token_axes(call.args[name], *where, hv, n))
+                  for name, n in (("v", dv), ("g", gates), ("beta", 1)))
+    if inputs:  # numerics.md, beta_input
+        beta = parse_float(inputs["beta_factor"]) * (logistic(beta, f32(1)) if inputs["beta_input"] else beta)
+    return q, k, r, v, exponent(call, inputs, g), beta
 
 def update(state, k, d, a):
     """numerics.md: S[i] = fma(k[i], d, a * S[i])."""
@@ -285,6 +297,9 @@ def update(state, k, d, a):
 
 def gated_delta_net(call):
     args, see = call.args, call.see
+    if args["chunked"]:  # 8.8: the other form has a contract and a file of its own
+        import chunked
+        return chunked.gated_delta_net(call)
     n_seqs, hk, hv, dk, dv = (args[m] for m in ("n_seqs", "n_heads_k", "n_heads_v", "head_dim_k", "head_dim_v"))
     inputs, log, tree, scale = args["inputs"], args["log"], args["tree"], parse_float(args["scale"])
     dtype, snapshots, gates = args["state"]["dtype"], args["n_snapshots"], dk if args["gate"] else 1
@@ -341,14 +356,9 @@ def gated_delta_net(call):
         if count == 0:
             continue
         # Steps 0 and 2: prepare the tokens.
-        where, read_key = (s, begin, count), inputs and inputs["read_key"]
-        q, k = (normalise(inputs, call.read(*token_axes(args[name], *where, hk, dk))) for name in "qk")
-        r = call.read(*token_axes(read_key, *where, hk, dk)) if read_key else k
-        v, g, beta = (call.read(*token_axes(args[name], *where, hv, n))
-                      for name, n in (("v", dv), ("g", gates), ("beta", 1)))
-        a = decay(call, inputs, g)
-        if inputs:  # numerics.md, beta_input
-            beta = parse_float(inputs["beta_factor"]) * (logistic(beta, f32(1)) if inputs["beta_input"] else beta)
+        where = (s, begin, count)
+        q, k, r, v, g, beta = prepare(call, inputs, where, gates)
+        a = g if inputs and inputs["gate_input"] == 1 else exp(g)
         parents, checkpoints = call.parents(begin, count), call.checkpoints(s, position, count)
         out, branch, number = np.empty((count, hv, dv), f32), {-1: state}, {-1: position}
         for t in range(count):
