@@ -16,7 +16,7 @@
     STRUCT(gdn_device_info, name, 160)                                                                                 \
     STRUCT(gdn_implementation_info, reason, 264)                                                                       \
     STRUCT(gdn_context_desc, level, 100)                                                                               \
-    STRUCT(gdn_gated_delta_net_args, chunked, 744)                                                                     \
+    STRUCT(gdn_gated_delta_net_args, rounding, 736)                                                                    \
     STRUCT(gdn_ssm_conv_args, tree, 560)                                                                               \
     STRUCT(gdn_set_rows_args, workspace, 280)                                                                          \
     STRUCT(gdn_capability, log_entry_bytes, 296)                                                                       \
