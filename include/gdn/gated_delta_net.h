@@ -270,9 +270,9 @@ typedef struct gdn_state_rounding {
  *     length. In place, a call that reaches no multiple writes no state: that is 31 of 32 calls that decode.
  *   - log.commit gets the state at the last multiple of 32 up to the position.
  *   - An entry of the log has g, the logarithm of the decay, in place of a. The call reads all entries that it replays
- *     before it writes one. It writes the entries of its tokens that the sequence needs afterwards, which are those
- * from its next base on. That is the multiple of state_dst if it names a slot for the sequence, else that of log.commit
- *     if it does, else base_position. From that base to the new length are at most log.entries.n_slots tokens, and from
+ *     before it writes one. It writes the entries of its tokens that the sequence needs afterwards: those from its next
+ *     base on. That is the multiple of state_dst if it names a slot for the sequence, else that of log.commit if it
+ *     does, else base_position. From that base to the new length are at most log.entries.n_slots tokens, and from
  *     base_position to the position too. So 32 slots are enough to read prompts of any length and to decode. To verify
  *     drafts in calls of N tokens, with n_snapshots 0 and log.commit, 31 + N slots are.
  *   - A sequence without a row of the log has a position that is a multiple of 32. Its new length is one too, if

@@ -1,5 +1,5 @@
-/* The chunked form: sums of products of digits as floats give the bits of sums as integers, and both are as near to the
- * recurrence in binary64 as the manual says (docs/reference/numerics-chunked.md, docs/guide/chunked.md). */
+/* The chunked form: sums of products of digits as floats give the bits of sums as integers. Both are as near to the
+ * recurrence in binary64 as docs/guide/chunked.md says. */
 #define GDN_REF(name) gdn_float_##name
 #define GDN_DIGIT_SUM float
 #include "reference/chunked.c"
