@@ -1,5 +1,5 @@
-// ssm_conv in the kernels of CUDA and Metal: one channel per thread. It holds the last KW inputs in registers while it
-// iterates over tokens, and prefetches the next tokens' inputs.
+// ssm_conv in the kernels of CUDA and Metal, which have the names of gpu/names_conv.h: one channel per thread. It holds
+// the last KW inputs in registers while it iterates over tokens, and prefetches the next tokens' inputs.
 //
 // A call is split in one of two ways (p.part):
 //   whole sequences   for decode: one launch does everything

@@ -1,41 +1,6 @@
 // gated_delta_net in the kernels of CUDA and Metal, which share gpu/delta_*.h. Which part of the work some lanes have,
-// and where its operands are.
-//
-// What these files take from their includer, cuda/gated_delta_net.cuh or metal/gated_delta_net.h, and it from
-// call/dialect_*.h. scripts/lint_kernels.py compares the list with the text.
-//
-// The language:
-//   FUNCTION, CALL, PASS     FUNCTION int f(CALL int x) declares a function of a call and a shape X; f(PASS x) calls it
-//   THREAD, CONSTANT         address spaces of references: to variables, to the block
-//   STATIC                   declares a constant of a shape
-//   Bytes, ConstBytes        addresses in the device's memory
-//   make_float4(), zero4(), all4(), add4(), mul4(), fma4()   four floats, componentwise
-//
-// The call:
-//   DATA(operand)            an operand's address
-//   HAS(operand, bit)        whether it is present
-//   SOURCE                   the address of the pool of states that is read
-//   GOOD_TREE(sequence)      false, and reported, if a parent is not an earlier token of the sequence
-//   REPORT(word)             reports a bad map
-//   read_key_at()            the address of token t's read key
-//   DELTA_VALUES(C)          value channels of a thread block; C: of eight lanes
-//   LOAD_ABSENT              true: lanes may load a state that another lane of the warp stores later, and not use it
-//
-// Memory: read_*() read what the call does not write; load_*() read what it may write.
-//   read_raw(), widen_raw()  the bits of an element; the bits as F32
-//   read_row(), widen_row(), widen_rows()   elements i .. i + 3 of a row of q, k, g or dt_bias, likewise; several
-//   load_number(), load_quad()   an element of a state, or four adjacent ones
-//   widen_state()            all of a state that a lane has, as F32
-//   load_float(), load_float4(), store_float(), store_float4()   F32
-//   store_pair(), store_element()   four of 16 bits; one of any type
-//
-// Warps:
-//   lane_of_warp()           the thread's lane of its 32
-//   of_lane(x, n), of_lane4()   x of lane n
-//   exchange(x, mask), exchange4()   x of the lane whose number differs in the bits of mask
-//   lowest_bit(x)            the number of the lowest bit that is set
-//   sync_warp(), load_deltas()   together load the deltas of an entry that the call has logged
-//   here(x)                  x, opaque to the compiler: expressions of it are computed where they are written
+// and where its operands are. gpu/names_delta.h has the names that these files take from their includer,
+// cuda/gated_delta_net.cuh or metal/gated_delta_net.h.
 #ifndef GDN_GPU_DELTA_ITEM_H
 #define GDN_GPU_DELTA_ITEM_H
 

@@ -3,6 +3,10 @@
 #ifndef GDN_GPU_DELTA_LOG_H
 #define GDN_GPU_DELTA_LOG_H
 
+#include "gpu/delta_item.h"
+#include "gpu/delta_state.h"
+#include "gpu/delta_step.h"
+
 // Load and store elements i .. i + 3 of a row of the log; those beyond the head are 0. The call does not write the
 // entries that it replays, but it may write adjacent ones: so CUDA's kernels do not load these through __ldg.
 template <class X> GDN_INLINE float4 load_keys(ConstBytes row, int i, int n_keys)

@@ -1,5 +1,5 @@
 // gated_delta_net in the kernels of CUDA and Metal: the tokens of a sequence, one after another. CUDA's decode and
-// prefill have kernels of their own. Their includer's names: gpu/delta_item.h.
+// prefill have kernels of their own. Their includer's names: gpu/names_delta.h.
 //
 // Eight lanes share C value channels. Lane l has the keys i = 32 m + 4 l + e, e = 0 .. 3, which are the residues
 // 4l .. 4l+3 of dot32. So 32 keys of a row are one coalesced access of 128 bytes. The tree's steps h = 16, 8, 4 are
@@ -13,6 +13,11 @@
 //   7 round, snapshot, checkpoint, log
 #ifndef GDN_GPU_DELTA_ROWS_H
 #define GDN_GPU_DELTA_ROWS_H
+
+#include "gpu/delta_item.h"
+#include "gpu/delta_log.h"
+#include "gpu/delta_state.h"
+#include "gpu/delta_step.h"
 
 // One token's operands for a lane, unconverted until convert_token(). With CHANNEL all 32 lanes of a warp need the
 // decays of all key channels. Each eight lanes compute a quarter of them, for the keys of GATES blocks, and exchange

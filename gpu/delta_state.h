@@ -3,6 +3,8 @@
 #ifndef GDN_GPU_DELTA_STATE_H
 #define GDN_GPU_DELTA_STATE_H
 
+#include "gpu/delta_item.h"
+
 // Stores four adjacent elements of a state.
 template <int DTYPE> GDN_INLINE void store_quad(Bytes at, float4 x)
 {

@@ -3,6 +3,8 @@
 #ifndef GDN_GPU_DELTA_STEP_H
 #define GDN_GPU_DELTA_STEP_H
 
+#include "gpu/delta_item.h"
+
 // 1 if the call has all that a model's layer needs: raw gates, logits, normalised q and k. Code specialised for it
 // (ALL) has no branches. So the independent chains of exp, softplus and square root overlap.
 template <class X> GDN_INLINE bool does_all(CONSTANT gdn_gated_delta_net_call &p)

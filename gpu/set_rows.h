@@ -1,10 +1,6 @@
 // The hash table of set_rows: which of several rows with one target is the last. Written once, for all GPU kernels,
-// with the macros of call/sequence.h. The kernel defines before:
-//   index_at(PASS b0, b1, i)     the target of row i in an index batch
-//   claim(PASS slot, word)       writes the word to an empty slot; returns what the slot held
-//   raise_to(PASS slot, word)    writes it if the slot holds a smaller one
-//   held_in(PASS slot)           what a slot holds
-// A slot holds a row number + 1, or 0 = empty. All rows that ever hold one slot have the same target.
+// with the macros of call/sequence.h. They have the names of gpu/names_rows.h. A slot holds a row number + 1, or 0 =
+// empty. All rows that ever hold one slot have the same target.
 #ifndef GDN_GPU_SET_ROWS_H
 #define GDN_GPU_SET_ROWS_H
 

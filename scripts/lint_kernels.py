@@ -13,12 +13,14 @@ Rules
   negated   no result of fma() is negated: gcc 12 changes the sign of a zero (docs/reference/numerics.md)
   machine   no file names a folder of somebody's machine
   tests     nothing of the library and its tool compiles what is in tests/ (scripts/layers.py has includes)
+  shared    what CUDA and Metal share compiles alone, with gpu/names_*.h, which declare what it takes from its includer and no more
   emulator  their sources do not know the tests' emulator: devices report `emulated` as their driver says of itself
 """
 import argparse
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 
@@ -34,6 +36,14 @@ SOURCE = C_SOURCE + (".py", ".sh", ".cmake", "CMakeLists.txt", ".ci/run")
 BINARY = (".bin", ".gguf", ".abi", ".png", ".gz", ".xz", ".so", ".a", ".o")
 # Folders of a machine; written in pieces, so that this file does not find itself.
 MACHINE = re.compile(r"(?<![\w./$}*-])/(?:" + "|".join(("home", "root", "work", "Users", "mnt", "media")) + r")/\w")
+NAMES = "gpu/names.h"
+# The texts that CUDA and Metal share, by what declares their includer's names; and code that instantiates their templates.
+SHARED = {
+    "gpu/names_delta.h": ("gpu/delta_*.h", "void all(const gdn_gated_delta_net_call &p, Item &w) { if (find_sequence(p, Shape<8, 2, true, true, true, true>(), 0, 0, w)) "
+                          "gated_delta_net_rows(p, Shape<8, 2, true, true, true, true>(), w); }"),
+    "gpu/names_conv.h": ("gpu/conv.h", "void all(const gdn_ssm_conv_call &p) { ssm_conv<4, false>(p, 0, 0); ssm_conv_tree(p, 0, 0); }"),
+    "gpu/names_rows.h": ("gpu/set_rows.h", ""),
+}
 PRODUCT = ("include/", "call/", "core/", "numerics/", "simd/", "threads/", "reference/", "cpu/", "gpu/", "cuda/", "vulkan/", "metal/",
            "backends/", "runtime/", "tools/", "check/", "bench/")
 TESTS = re.compile(r"^[^#]*(?<![\w.])tests/")
@@ -120,26 +130,33 @@ def without_comments(text):
 
 
 def check_shared_text(root):
-    """What gpu/delta_*.h take from their includer is listed at the top of delta_item.h, and no more is listed."""
-    files = sorted((root / "gpu").glob("delta_*.h"))
-    if not files:
+    """Each text that CUDA and Metal share compiles alone with the names that gpu/names_*.h declare, and uses all of them."""
+    if not (root / NAMES).is_file():
         return
-    own = "".join(without_comments(path.read_text()) for path in files)
-    known = own + "".join(without_comments(path.read_text()) for folder in ("call", "numerics") for path in sorted((root / folder).glob("*.h"))
-                          if not path.name.startswith("dialect_")) + without_comments((root / "gpu/convert16.h").read_text())
-    defined = {"if", "for", "while", "switch", "return", "float", "float4", "GDN_INLINE"}
-    for names in (r"#\s*define\s+(\w+)", r"\b(?:struct|enum)\s+(\w+)", r"\bGDN_STRUCT\((\w+)", r"\b(?:class|bool|int)\s+([A-Z]\w*)\b",
-                  r"\b(\w+)\s*\([^;{}]*\)\s*\{"):
-        defined |= set(re.findall(names, known))
-    used = set(re.findall(r"\b([A-Za-z_]\w*)\s*(?:<[^<>;(){}]*>)?\s*\(", own)) | set(re.findall(r"\b([A-Z][A-Z0-9_]+|(?:Const)?Bytes)\b", own))
-    used -= defined
-    item = (root / "gpu/delta_item.h").read_text()
-    columns = re.findall(r"^//   (\S.*?)   ?(?=\S)", item[:item.index("#ifndef")], flags=re.M)
-    listed = {name for column in columns for name in re.findall(r"\b[A-Za-z_]\w*", re.sub(r"\([^)]*\)", "", column))}
-    for name in sorted(used - listed):
-        yield f"gpu/delta_item.h: '{name}' is the includer's, and the list at the top does not have it"
-    for name in sorted(listed - set(re.findall(r"\w+", own))):
-        yield f"gpu/delta_item.h: the list at the top has '{name}', which gpu/delta_*.h do not use"
+    compiler = next(filter(shutil.which, ("clang++", "clang++-14", "g++", "c++")), None)
+    read = lambda *paths: "".join(without_comments(path.read_text()) for path in paths)
+    common = read(root / "call/dialect_cuda.h", root / "call/dialect_metal.h", *root.glob("call/[!d]*.h"), *root.glob("numerics/*.h"))
+    texts = ""
+    for names, (pattern, code) in SHARED.items():
+        files = sorted(root.glob(pattern))
+        texts += read(*files)
+        for name in sorted(declared(root / names) - set(re.findall(r"\w+", read(*files) + common))):
+            yield f"{names} declares '{name}', which {pattern} does not use"
+        for some, use in (*(([path], "") for path in files), (files, code)) if compiler else ():
+            source = "".join(f'#include "{path}"\n' for path in (root / names, *some)) + use
+            done = subprocess.run([compiler, "-x", "c++", "-std=c++17", "-Werror", "-fsyntax-only", f"-I{root}", "-"], input=source, capture_output=True,
+                                  text=True, check=False)
+            if done.returncode:
+                said = [line for line in done.stderr.splitlines() if "error" in line] or [done.stderr.strip()]
+                yield f"gpu/{some[-1].name} does not compile alone, with {names}: {said[0]}"
+    for name in sorted(declared(root / NAMES) - set(re.findall(r"\w+", texts + common))):
+        yield f"{NAMES} declares '{name}', which no shared text uses"
+
+
+def declared(path):
+    """The functions and macros of a file of names."""
+    text = re.sub(r"\n#include.*", "", without_comments(path.read_text()))
+    return set(re.findall(r"#define (?!GDN_\w+_H\b)(\w+)", text)) | set(re.findall(r"^[a-z][^#\n=]*?\b(\w+)\(", text, flags=re.M))
 
 
 def problems_of(name, data):
