@@ -25,7 +25,7 @@ void placed_open(placed *p, gdn_context *ctx, const check_kernel *kernel, const 
         put(p, m);
     }
     check_bind(&p->c, p->where, 0, &p->args);
-    NEED(kernel->query(ctx, &p->args, &can) == GDN_OK && can.supported);
+    NEED(kernel->query(ctx, &p->args, &can) == GDN_OK);
     if (can.workspace_bytes) NEED(gdn_buffer_create(ctx, can.workspace_bytes, &p->workspace) == GDN_OK);
     memcpy((char *)&p->args + kernel->workspace, &p->workspace, sizeof p->workspace);
 }

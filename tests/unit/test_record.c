@@ -149,6 +149,16 @@ static void foreign(void)
     REFUSED(gdn_record_describe(damaged, 8, &to.record), "bytes is 8; a record has at least");
     memset(damaged, 0, n);
     REFUSED(gdn_record_describe(damaged, n, &to.record), "from is no record");
+    memcpy(damaged, bytes, n);
+    damaged[24]++; /* behind the magic number, the checksum and the size */
+    REQUIRE(gdn_record_describe(damaged, n, &to.record) == GDN_UNSUPPORTED &&
+            strstr(gdn_last_error(), "the record has version 2; this library reads version 1"));
+    uint64_t size = 0;
+    for (int i = 0; i < 2; i++) {
+        to.item[i].memory = (gdn_tensor){ .dtype = GDN_F32 };
+        for (int a = 0; a < 5; a++) to.item[i].extent[a] = a < 4 ? 1 : INT64_C(1) << 45;
+    }
+    REFUSED(gdn_record_bytes(ctx, &to.record, &size), "more than 2^46 bytes");
 }
 
 int main(void)
