@@ -24,7 +24,7 @@ _GATE_INPUTS = {"log": abi.GDN_G_LOG, "linear": abi.GDN_G_LINEAR, "raw": abi.GDN
 _BETA_INPUTS = {"plain": abi.GDN_BETA_PLAIN, "logit": abi.GDN_BETA_LOGIT}
 
 
-_PARTS = {"inputs", "log", "checkpoints", "tree", "rounding"}
+_PARTS = {"inputs", "log", "checkpoints", "tree", "rounding", "chunked"}
 _SET_HERE = _PARTS | {"size", "workspace", "n_seqs", "n_tokens", "n_heads_k", "n_heads_v", "head_dim_k", "head_dim_v", "gate", "n_channels",
                       "kernel_width", "activation", "n_rows", "n_columns", "n_rows_dst", "n_batch", "index_batch"}
 
@@ -185,7 +185,7 @@ def _tree(call: _Call, parent) -> None:
 def _build_gated_delta_net(q, k, v, g, beta, state=None, *, state_out=None, out=None, out_dtype=None, seq_start=None,
                            state_src=None, state_dst=None, position=None, checkpoint_interval=None, checkpoints=None,
                            log=None, log_row=None, base_position=None, commit=None, parent=None, rounding_interval=None,
-                           scale=None, head_map="grouped", state_layout="vk", qk_norm=None, qk_norm_eps=0.0, gate_input="log",
+                           digits=None, scale=None, head_map="grouped", state_layout="vk", qk_norm=None, qk_norm_eps=0.0, gate_input="log",
                            beta_input="plain", beta_factor=1.0, lower_bound=0.0, ssm_a=None, dt_bias=None, read_key=None, uint16=None,
                            context=None, **members) -> _Call:
     call = _Call("gated_delta_net", context, uint16)
@@ -253,6 +253,8 @@ def _build_gated_delta_net(q, k, v, g, beta, state=None, *, state_out=None, out=
         args.n_snapshots = dst.shape[1] if dst and per_sequence == 2 else 1
         if not args.n_snapshots:
             raise ValueError(f"state_dst has shape [{n_seqs}, 0]; it needs at least one snapshot")
+    elif digits is not None:
+        args.n_snapshots = 0 if commit is not None else 1
     else:
         args.n_snapshots = 0 if log is not None else (args.state if state_out is None else args.state_out).n_slots
     call.map("position", position, [n_seqs], "[n_seqs]")
@@ -261,6 +263,8 @@ def _build_gated_delta_net(q, k, v, g, beta, state=None, *, state_out=None, out=
     _tree(call, parent)
     if rounding_interval is not None:
         _set(call.part("rounding"), "interval", rounding_interval, "rounding_interval")
+    if digits is not None:
+        _set(call.part("chunked"), "digits", digits, "digits")
     call.members(members)
     return call
 
@@ -296,7 +300,7 @@ def _bfloat16(call: _Call):
 def gated_delta_net(q, k, v, g, beta, state=None, *, state_out=None, out=None, out_dtype=None, seq_start=None,
                     state_src=None, state_dst=None, position=None, checkpoint_interval: Optional[int] = None, checkpoints=None,
                     log=None, log_row=None, base_position=None, commit=None, parent=None, rounding_interval: Optional[int] = None,
-                    scale: Optional[float] = None, head_map: str = "grouped", state_layout: str = "vk",
+                    digits: Optional[int] = None, scale: Optional[float] = None, head_map: str = "grouped", state_layout: str = "vk",
                     qk_norm: Optional[str] = None, qk_norm_eps: float = 0.0, gate_input: str = "log", beta_input: str = "plain",
                     beta_factor: float = 1.0, lower_bound: float = 0.0, ssm_a=None, dt_bias=None, read_key=None, uint16: Optional[str] = None,
                     context: Optional[Context] = None, stream: Optional[int] = None, **members):
@@ -339,6 +343,10 @@ def gated_delta_net(q, k, v, g, beta, state=None, *, state_out=None, out=None, o
                   state_dst and checkpoints
       rounding_interval   16-bit states are rounded after each token that makes the sequence's length a multiple of it;
                   None: after every token. Above 1 it requires a log, position, and states at such lengths only
+      digits      2 or 3: the chunked form, a second contract (docs/guide/chunked.md), on the CPU; None: the recurrence. state
+                  is float32; a state is written at the last multiple of 32 of the sequence's length: state_dst is [n_seqs],
+                  None: in row s, or with commit none. base_position None: position rounded down to 32. A sequence whose
+                  position is no multiple of 32 needs a log, which has g in place of a.
       scale       of out; None = 1 / sqrt(head_dim_k)
       head_map    the key head of value head h: "grouped" h // (n_heads_v // n_heads_k), "tiled" h % n_heads_k
       qk_norm     q and k are divided by their length: "add" sqrt(sum x^2 + qk_norm_eps), "clamp" max(sqrt(sum x^2), eps)
@@ -485,7 +493,7 @@ class _Kernel:
 _GATED_DELTA_NET = _Kernel(
     _build_gated_delta_net, "q k v g beta state state_out log ssm_a dt_bias read_key out", "state state_out log out",
     "seq_start state_src state_dst position checkpoints log_row base_position commit parent",
-    "out_dtype checkpoint_interval rounding_interval scale head_map state_layout qk_norm qk_norm_eps gate_input beta_input "
+    "out_dtype checkpoint_interval rounding_interval digits scale head_map state_layout qk_norm qk_norm_eps gate_input beta_input "
     "beta_factor lower_bound uint16")
 _SSM_CONV = _Kernel(_build_ssm_conv, "x weight bias history history_out out", "history history_out out",
                     "seq_start position history_src history_dst checkpoints parent", "out_dtype silu checkpoint_interval uint16")

@@ -19,6 +19,7 @@ _RULES = tuple((re.compile(pattern), replacement) for pattern, replacement in (
     (r"\blog\.entries\b", "log"),
     (r"\btree\.parent\b|\btree(?= (is|are) given)", "parent"),
     (r"\brounding\.interval\b|\brounding(?= is given)", "rounding_interval"),
+    (r"\bchunked\.digits\b|\bchunked(?= (is|are) given)", "digits"),
     (rf"\b({'|'.join(_CHOICES)}) is (\d+)", lambda found: f"{found[1]} is {_VALUES.get((found[1], int(found[2])), found[2])!r}"),
     (rf"\b({'|'.join(_CHOICES.values())})([A-Z_]+)( \(\d+\))?", lambda found: repr(found[2].lower())),
     (r"\bGDN_(NONE|SKIP)\b", r"gdn.\1"),

@@ -217,6 +217,30 @@ class GatedDeltaNet(unittest.TestCase):
         with self.assertRaisesRegex(gdn.InvalidArgument, "rounding_interval is 2 and"):
             gdn.gated_delta_net(*operands, state, rounding_interval=2)
 
+    def test_chunked_form(self):
+        """A prompt in one call, in pieces, token by token, and with drafts of which one is accepted: the same bits."""
+        operands = gdn_operands(np.random.default_rng(30), 1, 70, 1, 2, 32, 32)
+        part = lambda first, last: [x[:, first:last] for x in operands]
+        for digits in (2, 3):
+            state, log = np.zeros((1, 2, 32, 32), np.float32), np.zeros((1, 35, 32 + 2 * 33), np.float32)
+            whole = gdn.gated_delta_net(*operands, state, digits=digits, log=log, position=[0])
+            pieces, mine, entries = [], np.zeros_like(state), np.zeros_like(log)
+            for first, last in ((0, 31), (31, 32), (32, 50), (50, 51), (51, 66)):
+                pieces.append(gdn.gated_delta_net(*part(first, last), mine, digits=digits, log=entries, position=[first]))
+            for first in range(66, 69):  # the state at 64, and entries behind it; the second token is a draft that is not accepted
+                pieces.append(gdn.gated_delta_net(*part(first, first + 2), mine, digits=digits, log=entries, position=[first],
+                                                  base_position=[64], commit=[0])[:, :1])
+            pieces.append(gdn.gated_delta_net(*part(69, 70), mine, digits=digits, log=entries, position=[69]))
+            self.assertTrue(same(whole, np.concatenate(pieces, axis=1)), digits)
+            self.assertTrue(same(state, mine), digits)
+            plain = gdn.gated_delta_net(*operands, np.zeros_like(state))
+            self.assertFalse(same(whole, plain))
+            np.testing.assert_allclose(whole, plain, rtol=0, atol=1e-3 if digits == 2 else 1e-5)
+        with self.assertRaisesRegex(gdn.InvalidArgument, "^digits is 4; 2 to 3 are allowed"):
+            gdn.gated_delta_net(*operands, state, digits=4)
+        with self.assertRaisesRegex(gdn.InvalidArgument, "sequence 0 has no row of the log and a new length"):
+            gdn.gated_delta_net(*operands, state, digits=3)
+
     def test_what_is_left_out(self):
         """scale, and the states that are written; zeros do not mean that something is left out."""
         operands = gdn_operands(np.random.default_rng(22), 1, 3, 1, 1, 32, 16)
