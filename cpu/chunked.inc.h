@@ -64,7 +64,8 @@ GDN_INLINE void split(vi n, const int digits, vi d[GDN_MOST_DIGITS])
 
 GDN_INLINE vi low_byte(vi x) { return vi_sar(vi_shl(x, 24), 24); }
 
-/* A row: a line over n elements, n a multiple of 16. Its digits also go to `bytes`, [digit][n]. */
+/* A row: a line over n elements, n a multiple of 16. Its digits also go to `bytes`, [digit][n]. If it is not finite
+ * they are any digits: its factor is NaN, and only digits of states are stored. */
 GDN_INLINE void make_row(const float *x, int32_t n, const int digits, int8_t *bytes, int32_t *word, float *factor,
                          int32_t sum[GDN_MOST_DIGITS])
 {
@@ -74,10 +75,9 @@ GDN_INLINE void make_row(const float *x, int32_t n, const int digits, int8_t *by
     vi_store(lane, bits);
     for (int i = 0; i < GDN_VL; i++) most = lane[i] > most ? lane[i] : most;
     const gdn_line line = gdn_line_of((uint32_t)most, digits);
-    const bool bad = (uint32_t)most >= GDN_INF_BITS;
     for (int32_t i = 0; i < n; i += GDN_VL) {
         vi d[GDN_MOST_DIGITS];
-        split(bad ? vi_set1(0) : v_to_int_rne(v_mul(v_load(x + i), v_set1(line.scale))), digits, d);
+        split(v_to_int_rne(v_mul(v_load(x + i), v_set1(line.scale))), digits, d);
         for (int a = 0; a < digits; a++) {
             vi_store_low_bytes(bytes + a * n + i, d[a]);
             if (GDN_QUAD_BIAS) sums[a] = vi_add(sums[a], low_byte(d[a]));
