@@ -86,7 +86,6 @@ SCRIPTS = { # in Python, with the program that they test and further arguments
     "test_chat_text": ["test_rt_answers", "tests/runtime"], "test_talk": ["gdn", "tests/runtime"],
     "test_run_ends": ["gdn", "tests/runtime"], "test_perplexity": ["gdn", "tests/runtime"],
     "test_draft_model": ["gdn", "tests/runtime"], "judge": ["gdn", "--quick"],
-    "judge_chunked": ["gdn", "--kernel", "gated_delta_net", "--case", "chunked/*"],
     "test_prefix_file": ["gdn", "tests/runtime"], "test_files": ["gdn", "tests/runtime", "build/bin/test_rt_answers"],
 }
 
@@ -130,7 +129,7 @@ class Host:
 
     def command(self, folder, mistake, found):
         program, *rest = self.program(mistake)
-        script = [sys.executable, *ROOT.glob(f"tests/*/{mistake.noticed_by.removesuffix('_chunked')}.py")] if mistake.noticed_by in SCRIPTS else []
+        script = [sys.executable, *ROOT.glob(f"tests/*/{mistake.noticed_by}.py")] if mistake.noticed_by in SCRIPTS else []
         return [*script, f"{self.folder}/build/bin/{program}", *rest], {}, self.folder
 
 

@@ -63,6 +63,7 @@ static void entries(void)
     REFUSED(on_delta, chunked(3); m->base_position[0] = 33,
                                   "log.base_position[0] is 33; in the chunked form multiples of 32",
                                   "up to 32 (the sequence's position is 34)");
+    REFUSED(on_delta, chunked(3); m->base_position[0] = 30, "log.base_position[0] is 30");
     REFUSED(on_delta, chunked(3); m->base_position[0] = -32, "log.base_position[0] is -32");
     REFUSED(on_delta, chunked(3); m->base_position[1] = 96, "log.base_position[1] is 96");
     REFUSED(on_delta, chunked(3);
