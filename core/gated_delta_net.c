@@ -278,7 +278,7 @@ static gdn_status check_call(call_t *c, int launch)
     return GDN_OK;
 }
 
-/* The operands over tokens, and those per value head that all tokens share. The last three belong to inputs. */
+/* The operands over tokens, and those per value head that all tokens share. Those with a bit belong to inputs. */
 static gdn_status resolve_operands(const gdn_context *ctx, const call_t *c, int launch, int32_t longest, block_t *p,
                                    gdn_region *r)
 {
