@@ -363,7 +363,7 @@ GDN_INLINE void conv_sequence(conv_item *it)
 {
     const gdn_ssm_conv_call *p = it->p;
     const int kernel_width = p->kernel_width;
-    const int one = it->q.T == 1 && p->history.n_slots > 0; /* a kernel of width 1 has a ring of no slots */
+    const int one = it->q.T == 1 && p->history.n_slots > 0; /* of a kernel of width 1 the ring may have no slots */
     it->keep = one && gdn_conv_in_place(p, it->q) ? kept_row(it, it->q.dst, it->q.position) : NULL;
     if ((p->has & GDN_HAS_TREE) && !gdn_is_chain(p->parent, it->q.first, it->q.T)) {
         conv_tree(it);

@@ -181,6 +181,8 @@ static void layouts(void)
     ACCEPTED(on_delta, d->head_map = GDN_HEADS_TILED);
     ACCEPTED(on_conv, c->activation = GDN_ACTIVATION_NONE);
     ACCEPTED(on_conv, (c->kernel_width = 1, c->weight.bytes = 80));
+    /* One token in place: the ring of a kernel of width 1 may have no slots. */
+    ACCEPTED(on_conv, c->kernel_width = 1; c->weight.bytes = 80; c->history.n_slots = 0; conv_mem.seq_start[1] = 1);
     /* Another pool to write to. */
     ACCEPTED(on_delta, d->state_out = ((gdn_pool)POOL(delta_mem.state_out, 3, 2)));
     ACCEPTED(on_delta, d->state_out = ((gdn_pool)POOL(delta_mem.state_out, 1, 4)); MAP(delta_mem.state_src, 3, 3));
