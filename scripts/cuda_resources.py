@@ -14,6 +14,7 @@ LIMITS = (  # kernel, architectures (None: all), registers, bytes of spills; the
     ("*", None, 255, 0),
     ("delta_decode_4*", None, 128, 420),  # four blocks of 4 warps; 16-bit states and those with a log exceed it
     ("delta_decode_4*", (90,), 128, 170),
+    ("delta_rows_general*", (90,), 255, 64),  # heads of other sizes
     ("delta_rows_4", None, 168, 0),  # three blocks of 4 warps per multiprocessor hide the latency of memory
     ("delta_tiles_4*", None, 128, 0),  # two blocks of 8 warps: producers beside consumers
     ("delta_tiles_4*", (75, 80), 128, 340),  # replaying a log exceeds 128 registers

@@ -25,7 +25,7 @@ void normalise()
     }
 }
 
-// 0: load the constants of a head's raw gate
+// 0: load the constants of a head's raw gate. Not called without FORMS: GDN_G_LOG uses neither rate nor bias.
 void load_gate()
 {
     const bool raw = (p.has & GDN_HAS_SSM_A) != 0 && p.gate_input >= GDN_G_RAW,

@@ -278,7 +278,7 @@ def attempt(way, folder, mistake, number, found=None):
 
 def try_list(name, mistakes, way, top):
     """How many mistakes are missed."""
-    begin, missed, sound = time.time(), 0, {}
+    begin, missed = time.time(), 0
     changed, alone = (way.tree, list(range(1, len(mistakes) + 1))) if isinstance(way, Shaders) else plant_all(way.tree, mistakes)
     together = way.make(top / "all", changed)
     print(f"{name}: {len(mistakes)} mistakes, built in {time.time() - begin:.0f} s", flush=True)
@@ -299,16 +299,26 @@ def try_list(name, mistakes, way, top):
         shutil.rmtree(folder)
         return mistake, found
 
+    def sound(wanted):
+        """Each command has to pass without a mistake."""
+        runs = {tuple(map(str, [*command, *sorted(env)])): one for one in wanted for command, env, _ in [way.command(together, *one)]}
+        new = [(key, one) for key, one in runs.items() if key not in passed]
+        for (key, (mistake, _)), found in zip(new, pool.map(lambda run: attempt(way, together, run[1][0], 0, run[1][1]), new)):
+            if found.noticed():
+                sys.exit(f"mutations: without any mistake this fails: {mistake.noticed_by}, {found.status} {found.said}")
+            passed.add(key)
+
     def tell(mistake, found):
         nonlocal missed
         missed += not found.noticed()
-        command, env, _ = way.command(together, mistake, found)
-        sound[tuple(map(str, [*command, *sorted(env)]))] = mistake, found
+        noticed.append((mistake, found))
         case = f" {found.case[2]}" if found.case else ""
         said = f": {found.said}" if found.said else ""
         print(f"{'noticed' if found.noticed() else 'MISSED '} {mistake.noticed_by + case:40} {mistake.what}{said}", flush=True)
 
+    passed, noticed = set(), []
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        sound((tried, None) for mistake in mistakes for tried in mistake.tries())
         for found in pool.map(one, range(1, len(mistakes) + 1)):
             if found:
                 tell(*found)
@@ -316,10 +326,8 @@ def try_list(name, mistakes, way, top):
             undo = way.alone(top, number, *mistakes[number - 1].plant(changed))
             tell(mistakes[number - 1], attempt(way, together, mistakes[number - 1], 0))
             undo()
-        for (mistake, _), found in zip(sound.values(), pool.map(lambda one: attempt(way, together, one[0], 0, one[1]), sound.values())):
-            if found.noticed():
-                sys.exit(f"mutations: without any mistake this fails: {mistake.noticed_by}, {found.status} {found.said}")
-    print(f"{name}: {len(mistakes) - missed} of {len(mistakes)} mistakes noticed in {time.time() - begin:.0f} s, {len(sound)} runs pass without")
+        sound(noticed) # the cases that noticed one
+    print(f"{name}: {len(mistakes) - missed} of {len(mistakes)} mistakes noticed in {time.time() - begin:.0f} s, {len(passed)} runs pass without")
     return missed
 
 
