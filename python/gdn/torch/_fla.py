@@ -7,10 +7,12 @@ import torch
 from torch import Tensor
 
 from . import _again
-from ._operators import _rule as _new_state, _rule_in_place, _rule_in_place_operator, _rule_operator, ForwardOnly, one_device, run, unobserved
+from ._operators import _CHUNK, _rule as _new_state, _rule_in_place, _rule_in_place_operator, _rule_operator, ForwardOnly, one_device, run, unobserved
 
 # Arguments about GPU execution or the backward pass, which do not affect the result.
 _WITHOUT_MEANING = {"chunk_size", "cu_seqlens_cpu", "chunk_indices", "disable_recompute", "safe_gate", "use_graph", "max_num_seqs"}
+# The digits of each form of the rule.
+_FORMS = {"recurrence": 0, "chunked": 3, "chunked2": 2}
 # Arguments that change the result and that libgdn does not support.
 _UNSUPPORTED = {"cp_context", "gv", "return_intermediate_states"}
 
@@ -20,6 +22,10 @@ def _rule(kernel: str, q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Optiona
           state_v_first: bool, cu_seqlens: Optional[Tensor], gate: bool, a_log: Optional[Tensor], dt_bias: Optional[Tensor],
           others: Dict[str, Any], channel: bool = False, lower_bound: Optional[float] = None, in_place: bool = False,
           indices: Optional[Tensor] = None, accepted: Optional[Tensor] = None) -> Tuple[Tensor, Optional[Tensor]]:
+    form = others.pop("form", "recurrence")
+    if form not in _FORMS:
+        raise ValueError(f"{kernel}: form is {form!r}; {', '.join(map(repr, _FORMS))} are allowed")
+    digits = _FORMS[form]
     if "transpose_state_layout" in others:  # the older name
         if state_v_first:
             raise ValueError(f"{kernel}: state_v_first and transpose_state_layout are given; they are names of one argument")
@@ -36,9 +42,11 @@ def _rule(kernel: str, q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Optiona
             raise NotImplementedError(f"{kernel}: {name} is {value!r}; libgdn has nothing like it")
     if not gate:
         a_log = dt_bias = None
+    if digits:
+        _expect_chunks(kernel, form, q, cu_seqlens, output_final_state, in_place)
     given = (q, k, v, g, beta, initial_state, cu_seqlens, indices, accepted, a_log, dt_bias, in_place, state_v_first)
     key = None
-    if beta is not None and (in_place or cu_seqlens is None) and all(value is None or value is False for value in others.values()):
+    if beta is not None and not digits and (in_place or cu_seqlens is None) and all(value is None or value is False for value in others.values()):
         key = _again.key(given[:11], kernel, in_place, scale, l2norm, beta_sigmoid, neg_eigval, state_v_first, lower_bound)
     if key is not None and (found := _again.rule(key, *given)) is not None:
         return found[0], found[1] if in_place or output_final_state else None
@@ -78,12 +86,24 @@ def _rule(kernel: str, q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Optiona
                   *options)
         final = initial_state
     else:
-        out, final = run(direct, _new_state, _rule_operator, checked, q, k, v, g, beta, initial_state, cu_seqlens, *options)
+        out, final = run(direct, _new_state, _rule_operator, checked, q, k, v, g, beta, initial_state, cu_seqlens, *options, digits)
     if key is not None:
-        _again.prepare(key, *given, options=options[2:])
+        _again.prepare(key, *given, options=(*options[2:], 0))
     if in_place:
         return out if direct else ForwardOnly.apply(out), initial_state
     return out, final if output_final_state else None
+
+
+def _expect_chunks(kernel: str, form: str, q: Tensor, cu_seqlens: Optional[Tensor], with_state: bool, in_place: bool) -> None:
+    """The chunked form has states at multiples of 32 tokens only."""
+    if in_place:
+        raise NotImplementedError(f"{kernel}: form is {form!r} and inplace_final_state is True; with gdn.gated_delta_net(digits=, log=) states are "
+                                  "written in place")
+    lengths = [] if not with_state or q.dim() != 4 else [q.shape[1]] if cu_seqlens is None else cu_seqlens.flatten().diff().tolist()
+    for length in lengths:
+        if length % _CHUNK:
+            raise ValueError(f"{kernel}: form is {form!r}, output_final_state is True and a sequence has {length} tokens; this form has states "
+                             f"after multiples of {_CHUNK} tokens")
 
 
 def chunk_gated_delta_rule(q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Tensor, scale: Optional[float] = None,
@@ -95,7 +115,9 @@ def chunk_gated_delta_rule(q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Ten
     """fla.ops.gated_delta_rule.chunk_gated_delta_rule. q, k [B, T, H, K], v [B, T, HV, V] and g, beta [B, T, HV] are
     each float32, float16 or bfloat16. initial_state is [N, HV, K, V], or [N, HV, V, K] with state_v_first. cu_seqlens
     is [N + 1] if B is 1. Also: use_gate_in_kernel with A_log and dt_bias. Returns (o, final_state): o in q's dtype, final_state
-    float32 or None. It does not chunk: the bits are those of the token-by-token recurrence. Gradients are computed in chunks."""
+    float32 or None. It does not chunk: the bits are those of the token-by-token recurrence. Gradients are computed in chunks.
+    form="chunked" or "chunked2" is the chunked form with 3 or 2 digits, a second contract (docs/guide/chunked.md): other bits, and
+    a final state only after multiples of 32 tokens. The other functions here have it too."""
     return _rule("chunk_gated_delta_rule", q, k, v, g, beta, scale, initial_state, output_final_state, use_qk_l2norm_in_kernel,
                  use_beta_sigmoid_in_kernel, allow_neg_eigval, state_v_first, cu_seqlens, kwargs.pop("use_gate_in_kernel", False),
                  kwargs.pop("A_log", None), kwargs.pop("dt_bias", None), {"cp_context": cp_context, **kwargs})

@@ -385,7 +385,7 @@ _conv_backward_operator.register_autograd(_refuse_second)
 def _rule_save(ctx: Any, inputs: Tuple[Any, ...], output: Any) -> None:
     ctx.set_materialize_grads(False)
     ctx.save_for_backward(*inputs[:9])
-    ctx.options = inputs[9:]
+    ctx.options = inputs[9:16]  # both forms have the recurrence's gradients
 
 
 def _conv_save(ctx: Any, inputs: Tuple[Any, ...], output: Any) -> None:

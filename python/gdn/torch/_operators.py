@@ -29,6 +29,7 @@ _WRITTEN = ("state", "state_out")  # operands that a call writes, besides out
 _REQUIRED = frozenset(("q", "k", "v", "g", "beta", "x", "weight", "conv_state"))
 _NOTHING = contextlib.nullcontext()
 _PLAIN = (Tensor, torch.nn.Parameter)
+_CHUNK = 32  # tokens; the chunked form has states at multiples of it
 _IMPORTED = os.getpid()  # the process that has imported this module
 T = TypeVar("T")
 
@@ -208,7 +209,8 @@ _LABELS = {"ssm_a": "a_log", "state": "initial_state", "state_out": "final_state
 def _rule(q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Tensor, initial_state: Optional[Tensor] = None,
           cu_seqlens: Optional[Tensor] = None, a_log: Optional[Tensor] = None, dt_bias: Optional[Tensor] = None,
           scale: Optional[float] = None, qk_norm: bool = False, beta_logit: bool = False, beta_factor: float = 1.0,
-          state_v_first: bool = False, head_map: str = "grouped", lower_bound: float = 0.0) -> Tuple[Tensor, Tensor]:
+          state_v_first: bool = False, head_map: str = "grouped", lower_bound: float = 0.0, digits: int = 0) -> Tuple[Tensor, Tensor]:
+    """out, and each sequence's final state. With digits, in the chunked form, only sequences of multiples of 32 tokens have one."""
     packed = cu_seqlens is not None
     axes("q", q, "[B, T, H, K]")
     axes("v", v, "[B, T, HV, V]")
@@ -219,18 +221,21 @@ def _rule(q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Tensor, initial_stat
     where = _where(q)
     states: Dict[str, Any] = {}
     initial = None if initial_state is None else rows(initial_state if initial_state.dtype is torch.float32 else initial_state.float())
-    if not packed and q.shape[1] > 0:
+    if not packed and q.shape[1] > 0 and not digits:
         final = q.new_empty(shape, dtype=torch.float32)
         states = {"state": final} if initial is None else {"state": initial, "state_out": final}
-    else:  # sequences without tokens write no state: copy the initial one
+    else:  # sequences without tokens write no state, nor do chunked ones of other lengths: copy the initial one
         final = q.new_zeros(shape, dtype=torch.float32) if initial is None else initial.clone(memory_format=torch.contiguous_format)
         states = {"state": final}
     if not n:
         states = _no_states(q, final)
     elif initial is None:
         states["state_src"] = where.map(n, gdn.NONE)
+    if n and digits:
+        lengths = torch.full((n,), q.shape[1]) if cu_seqlens is None else cu_seqlens.diff()
+        states["state_dst"] = torch.arange(n).masked_fill(lengths.cpu() % _CHUNK != 0, gdn.NONE).to(q.device, torch.int32)
     return _compute(where, q, k, v, g, beta, states, cu_seqlens, a_log, dt_bias, scale, qk_norm, beta_logit, beta_factor,
-                    state_v_first, head_map, lower_bound), final
+                    state_v_first, head_map, lower_bound, digits), final
 
 
 def _no_states(q: Tensor, state: Tensor) -> Dict[str, Any]:
@@ -253,7 +258,7 @@ def _compute(where: _Where, q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Te
 
 def _operands(q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Tensor, out: Tensor, states: Dict[str, Any], cu_seqlens: Optional[Tensor],
               a_log: Optional[Tensor], dt_bias: Optional[Tensor], scale: Optional[float], qk_norm: bool, beta_logit: bool, beta_factor: float,
-              state_v_first: bool, head_map: str, lower_bound: float) -> Tuple[Dict[str, Any], Dict[str, Any]]:
+              state_v_first: bool, head_map: str, lower_bound: float, digits: int) -> Tuple[Dict[str, Any], Dict[str, Any]]:
     """The operands and the options of a call."""
     operands = {"q": rows(q), "k": rows(k), "v": rows(v), "g": rows(g) if g.dim() == 4 else elements(g), "beta": elements(beta), "out": out}
     if cu_seqlens is not None:
@@ -261,6 +266,8 @@ def _operands(q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Tensor, out: Ten
         operands["seq_start"] = integers("cu_seqlens", cu_seqlens)
     options: Dict[str, Any] = {"scale": scale, "head_map": head_map, "state_layout": "vk" if state_v_first else "kv",
                                "beta_input": "logit" if beta_logit else "plain", "beta_factor": beta_factor}
+    if digits:
+        options["digits"] = digits
     if qk_norm:
         options.update(qk_norm="add", qk_norm_eps=1e-6)
     if lower_bound:
@@ -279,7 +286,7 @@ _rule_operator = torch.library.custom_op("gdn::gated_delta_net", _rule, mutates_
 
 @_rule_operator.register_fake
 def _(q, k, v, g, beta, initial_state=None, cu_seqlens=None, a_log=None, dt_bias=None, scale=None, qk_norm=False, beta_logit=False,
-      beta_factor=1.0, state_v_first=False, head_map="grouped", lower_bound=0.0):
+      beta_factor=1.0, state_v_first=False, head_map="grouped", lower_bound=0.0, digits=0):
     dims = (q.shape[-1], v.shape[-1])
     state = (_n_sequences(q, cu_seqlens), v.shape[2], *(dims[::-1] if state_v_first else dims))
     return q.new_empty(v.shape), q.new_empty(state, dtype=torch.float32)
@@ -329,7 +336,7 @@ def _rule_in_place(q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Tensor, sta
         states = _no_states(q, state)
     written(state)
     return _compute(_where(q), q, k, v, g, beta, states, cu_seqlens, a_log, dt_bias, scale, qk_norm, beta_logit, beta_factor,
-                    state_v_first, head_map, lower_bound)
+                    state_v_first, head_map, lower_bound, 0)
 
 
 _rule_in_place_operator = torch.library.custom_op("gdn::gated_delta_net_in_place", _rule_in_place, mutates_args=("state",),
