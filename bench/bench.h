@@ -23,7 +23,7 @@
 #include "bench/roofline.h"
 #include "gdn/gdn.h"
 
-enum { BENCH_MAX_OPERANDS = 16, BENCH_MAX_TRAFFIC = 12 };
+enum { BENCH_MAX_OPERANDS = 16, BENCH_MAX_TRAFFIC = 80 };
 
 typedef struct bench_row bench_row;
 

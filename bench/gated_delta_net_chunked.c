@@ -113,6 +113,14 @@ gdn_status bench_chunked_setup(bench_row *row, int seqs, int tokens, int digits)
     row->work.ops = 2 * 3 * products * steps * STATE;
     for (int i = Q; i <= OUT; i++) row->work.bytes += (double)row->operand[i].bytes * calls_of(row);
     row->work.bytes += (double)digits_bytes * (calls_of(row) + 1);
-    if (tokens == 1) row->work.bytes += 4.0 * ENTRY * seqs * STEPS * (STEPS + 1) / 2; /* entries, read and written */
+    if (tokens > 1) return GDN_OK; /* the host's rooflines have no products of integers */
+    row->work.bytes += 4.0 * ENTRY * seqs * STEPS * (STEPS + 1) / 2; /* entries, read and written */
+    for (int i = 0; i < STEPS; i++) {
+        bench_add_operand_traffic(row, DIGITS, ROOFLINE_READ);
+        if (i) bench_add_traffic(row, LOG, 0, 4 * (int64_t)ENTRY * seqs * i, ROOFLINE_READ);
+    }
+    bench_add_operand_traffic(row, DIGITS, ROOFLINE_WRITE);
+    bench_add_operand_traffic(row, LOG, ROOFLINE_WRITE);
+    bench_token_traffic(row, Q, V, OUT);
     return GDN_OK;
 }
