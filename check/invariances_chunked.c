@@ -11,7 +11,7 @@ enum {
     SLOTS = 2 /* of a sequence in the pool of states */
 };
 
-static void draw(delta_spec *spec, check_rng *rng)
+void delta_random_chunked(delta_spec *spec, check_rng *rng)
 {
     static const int dims[] = { 16, 16, 16, 16, 32, 48, 64, 128 };
     static const float bounds[] = { -5, -1, -80 };
@@ -167,7 +167,7 @@ void check_chunked(check_trial *trial, check_rng *rng)
                *spare = check_trial_call(trial), *odd = check_trial_call(trial);
     delta_spec drawn;
     progress now[SEQS];
-    draw(&drawn, rng);
+    delta_random_chunked(&drawn, rng);
     const int most = check_between(rng, 1, 40), more = check_between(rng, 0, 5);
     const int slots = GDN_CHUNK - 1 + most + more;
     for (int s = 0; s < drawn.n_seqs; s++) {

@@ -82,6 +82,8 @@ void delta_ring(delta_spec *spec, int s, int row, int position);
 
 /* A call with at most about `budget` state elements times tokens. */
 void delta_random(delta_spec *spec, check_rng *rng, int64_t budget);
+/* A call in the chunked form, without what its sequences do: their lengths, positions, rows of the log and maps. */
+void delta_random_chunked(delta_spec *spec, check_rng *rng);
 void delta_random_rest(delta_spec *spec, check_rng *rng); /* what a family does not choose itself */
 void delta_random_state(delta_spec *spec); /* the states' type, from the seed: the other random choices do not change */
 

@@ -127,11 +127,31 @@ static const fuzz_part parts[CHECK_KERNEL_COUNT][MAX_PARTS] = {
     [CHECK_KERNEL_gated_delta_net] = { PART(delta_call, args, gdn_gated_delta_net_args, 0),
                                        DELTA_PART(inputs, gdn_delta_inputs), DELTA_PART(log, gdn_replay_log),
                                        DELTA_PART(checkpoints, gdn_checkpoints), DELTA_PART(tree, gdn_token_tree),
-                                       DELTA_PART(rounding, gdn_state_rounding) },
+                                       DELTA_PART(rounding, gdn_state_rounding),
+                                       DELTA_PART(chunked, gdn_chunked_form) },
     [CHECK_KERNEL_ssm_conv] = { PART(conv_call, args, gdn_ssm_conv_args, 0), CONV_PART(checkpoints, gdn_checkpoints),
                                 CONV_PART(tree, gdn_token_tree) },
     [CHECK_KERNEL_set_rows] = { { 0, sizeof(gdn_set_rows_args), GDN_FIRST_SIZE(gdn_set_rows_args), 0 } },
 };
+
+/* A call in the chunked form: sequences at any position, whose calls keep their tokens or verify them. */
+static void draw_chunked(delta_spec *spec, check_rng *rng)
+{
+    const int kept = check_one_in(rng, 2);
+    delta_random_chunked(spec, rng);
+    spec->n_snapshots = spec->map_dst = kept;
+    spec->log_slots = check_between(rng, 32, 80);
+    for (int s = 0; s < spec->n_seqs; s++) {
+        delta_seq *const seq = &spec->seq[s];
+        const int chunks = check_between(rng, 0, 3), length = check_between(rng, 0, kept ? 70 : spec->log_slots - 31);
+        seq->n_replayed = check_between(rng, 0, 31);
+        seq->position = 32 * chunks + seq->n_replayed;
+        seq->length = length;
+        seq->log_row = s;
+        seq->dst[0] = kept ? seq->src : GDN_NONE;
+        seq->commit = kept ? GDN_NONE : seq->src;
+    }
+}
 
 /* Small pools and little arithmetic, which an instrumented reference takes most of the time for. */
 static void draw(check_case *made, check_rng *rng)
@@ -139,11 +159,12 @@ static void draw(check_case *made, check_rng *rng)
     check_spec spec;
     uint64_t bytes = 0;
     check_case_init(made, call.kernel);
-    if (call.number == CHECK_KERNEL_gated_delta_net) delta_random(&spec.gated_delta_net, rng, 20000);
+    if (call.number == CHECK_KERNEL_gated_delta_net && check_one_in(rng, 5)) draw_chunked(&spec.gated_delta_net, rng);
+    else if (call.number == CHECK_KERNEL_gated_delta_net) delta_random(&spec.gated_delta_net, rng, 20000);
     else call.kernel->random(&spec, rng);
     call.kernel->build(made, &spec, rng);
     for (int m = 0; m < made->n_memories; m++) bytes += made->memory[m].body;
-    if (bytes < SLAB_BYTES / 4) return;
+    if (bytes < 1 << 18) return;
     check_case_free(made);
     draw(made, rng); /* another, of what is left of the bytes */
 }
@@ -223,19 +244,18 @@ static gdn_status ask(gdn_context *ctx, const slab *args, gdn_capability *answer
     return status;
 }
 
-/* Give the workspace that the query asked for, or what the input wants to be wrong with it. */
-static void give_workspace(uint64_t bytes)
+/* Give the workspace that a query asked for, or what is to be wrong with it. */
+static void give_workspace(uint64_t bytes, int how)
 {
     gdn_span *w = check_workspace(call.kernel, &call.args);
     FUZZ_REQUIRE(bytes < SLAB_BYTES - 4096, "a workspace of %llu bytes for a small call", (unsigned long long)bytes);
-    if (!bytes || call.workspace == WORKSPACE_ABSENT) return;
+    if (!bytes || how == WORKSPACE_ABSENT) return;
     /* Its last byte is the last one before memory that must not be touched, or nearly. */
-    const slab *s =
-        call.workspace == WORKSPACE_SHARED ? &fuzz_slabs[fuzz_n_slabs - 1] : take_slab((size_t)bytes, 64, 1);
+    const slab *s = how == WORKSPACE_SHARED ? &fuzz_slabs[fuzz_n_slabs - 1] : take_slab((size_t)bytes, 64, 1);
     const uint64_t begin = (s->begin + 63) / 64 * 64, left = s->end > begin ? s->end - begin : 1;
     *w = (gdn_span){ .data = s->base + begin, .bytes = left };
-    if (call.workspace == WORKSPACE_SHORT) w->bytes -= 1 + bytes % 3;
-    if (call.workspace == WORKSPACE_SKEWED) w->data = s->base + s->begin + 4, w->bytes -= 4;
+    if (how == WORKSPACE_SHORT) w->bytes -= 1 + bytes % 3;
+    if (how == WORKSPACE_SKEWED) w->data = s->base + s->begin + 4, w->bytes -= 4;
 }
 
 /* ---- Judging a call that ran ------------------------------------------------------------------------------------- */
@@ -384,7 +404,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                  answer.reason);
     (void)snprintf(said, sizeof said, "%s", gdn_last_error());
     if (!asked) {
-        give_workspace(answer.workspace_bytes);
+        give_workspace(answer.workspace_bytes, call.workspace);
         place_args(at);
         copy_slabs(TO_BEFORE);
     }
@@ -400,14 +420,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     else copy_slabs(TO_RESULT);
     if (call.workspace == WORKSPACE_GOOD) status ? say_refused(said) : say_ran();
 
-    /* The reference needs no workspace, so it cannot refuse a wrong one. */
+    /* The reference has a right workspace, so it cannot refuse a wrong one. */
     fuzz_n_slabs = operands;
     copy_slabs(FROM_BEFORE);
     *check_workspace(call.kernel, &call.args) = (gdn_span){ 0 };
     place_args(at);
+    FUZZ_REQUIRE(ask(reference, args, &other) == asked, "the reference's query disagrees");
+    if (!asked) give_workspace(other.workspace_bytes, WORKSPACE_GOOD);
+    place_args(at);
+    fuzz_n_slabs = operands; /* the workspace is not judged */
     memcpy(args->before + args->begin, args->base + args->begin, args->end - args->begin);
     memcpy(args->result + args->begin, args->base + args->begin, args->end - args->begin);
-    FUZZ_REQUIRE(ask(reference, args, &other) == asked, "the reference's query disagrees");
     const gdn_status expected = enter(reference, args, NULL);
     if (call.workspace != WORKSPACE_GOOD && status) {
         FUZZ_REQUIRE((expected && !strcmp(said, gdn_last_error())) || strstr(said, "workspace"),

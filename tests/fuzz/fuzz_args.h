@@ -12,7 +12,7 @@ void fuzz_fail(const char *format, ...) __attribute__((format(printf, 1, 2), nor
         if (!(condition)) fuzz_fail(__VA_ARGS__);                                                                      \
     } while (0)
 
-enum { SLAB_BYTES = 1 << 20, MAX_PARTS = 6 };
+enum { SLAB_BYTES = 4 << 20, MAX_PARTS = 7 };
 
 /* Memory with pages around that must not be touched. The call has `begin` .. `end` of it, at one of its ends; what is
  * left is poisoned under AddressSanitizer, and elsewhere filled. low .. high is what is compared. */
