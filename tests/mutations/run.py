@@ -77,6 +77,7 @@ PROGRAMS = { # a program with arguments; one that is not here has none, or the f
     "test_accuracy": ["test_accuracy", "tests/golden"],
     "test_rt_engine_random": ["test_rt_engine_random", "tests/runtime", "1600"],
     "test_rt_engine_prefixes": ["test_rt_engine_random", "tests/runtime", "1500", "1", "prefixes"],
+    "test_rt_engine_chunked": ["test_rt_engine_random", "tests/runtime", "1500", "1", "chunked"],
     "long_sequences": ["test_vulkan", "long-sequences"],
     "missing_loader": ["test_vulkan", "missing-loader"],
     "test_rt_conversation": ["test_rt_conversation", "tests/runtime", "30"],
