@@ -54,7 +54,7 @@ static gdn_status complete(rt_engine_desc *d)
     /* no sequence is longer */
     const int32_t most = d->digits ? (d->n_ctx + RT_CHUNK - 1) / RT_CHUNK * RT_CHUNK : d->n_ctx;
     if (d->prefix_interval > most) d->prefix_interval = most;
-    if (d->n_prefixes > d->n_cells) d->n_prefixes = d->n_cells;       /* each has a cell of its own */
+    if (d->n_prefixes > d->n_cells) d->n_prefixes = d->n_cells; /* each has a cell of its own */
     if (!d->n_prefixes) d->prefix_interval = 0;
     else if ((int64_t)d->n_seqs * checkpoints(d->n_batch, d->prefix_interval) > MAX_CHECKPOINTS)
         return rt_fail(GDN_INVALID_ARGUMENT,
@@ -320,9 +320,10 @@ static int32_t hidden_rows(const rt_engine_desc *d)
 
 static rt_memory_desc memory_desc(const rt_engine_desc *d, gdn_context *device, gdn_context *host)
 {
-    const rt_memory_desc m = { d->model,           device,      host,           d->n_seqs,      d->n_cells,
-                               d->n_rollback,      d->kv_type,  d->draft,       hidden_rows(d), d->n_prefixes,
-                               d->prefix_interval, d->rollback, d->commit_after, d->digits };
+    const rt_memory_desc m = {
+        d->model, device,         host,          d->n_seqs,          d->n_cells,  d->n_rollback,   d->kv_type,
+        d->draft, hidden_rows(d), d->n_prefixes, d->prefix_interval, d->rollback, d->commit_after, d->digits
+    };
     return m;
 }
 

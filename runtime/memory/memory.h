@@ -22,9 +22,9 @@
  * step's first token; after a longer step (prefill) only to its end. replay_log.h says when a commit advances the
  * state.
  *
- * The chunked form (gated_delta_net.h, section 8.8) always has a log, whatever n_rollback is. Its states are at multiples
- * of RT_CHUNK tokens, and so are the checkpoints of its prefix cache. With one, conv histories reach back to the last
- * multiple.
+ * The chunked form (gated_delta_net.h, section 8.8) always has a log, whatever n_rollback is. Its states are at
+ * multiples of RT_CHUNK tokens, and so are the checkpoints of its prefix cache. With one, conv histories reach back to
+ * the last multiple.
  *
  * A function either succeeds completely, or changes nothing and fails with a text; exceptions are noted. Not thread
  * safe: one thread at a time. */

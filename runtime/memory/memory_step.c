@@ -274,8 +274,7 @@ static void cancel_span(rt_memory *m, int32_t i, int started)
     for (int32_t r = 0; r < smaller(m->K, span->n_rows); r++) {
         rt_snapshot *at = snapshot_of(m, s, end - r);
         const int32_t to = m->n_log ? m->taken[i].state_to : m->step.state_dst[(int64_t)i * m->K + r];
-        if (to == GDN_NONE)
-            continue; /* a log without commit: no state is written */
+        if (to == GDN_NONE) continue; /* a log without commit: no state is written */
         if (at->slot != to) rt_memory_drop(&m->slots, to);
         else if (started) rt_memory_seq_drop_snapshot(m, at);
     }

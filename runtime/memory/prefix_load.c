@@ -71,7 +71,7 @@ static gdn_status check_header(rt_memory *m, uint64_t bits, const void *bytes, u
     const gdn_status status = check_format(&h->common, n);
     if (status) return status;
     if (h->checksum != gdn_checksum(h, sizeof *h - 8)) return bad("the checksum of the header is wrong");
-    if (h->common.kind != RT_SAVE_PREFIXES  ) return bad("sequences were saved, and not prefixes");
+    if (h->common.kind != RT_SAVE_PREFIXES) return bad("sequences were saved, and not prefixes");
     const gdn_status model = check_model(m, &h->common);
     if (model) return model;
     if (h->bits != bits) return bad("they were computed at another level, or by kernels that are not exact");

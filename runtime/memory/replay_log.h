@@ -11,8 +11,8 @@
  * - A step of one token writes the state at its end, as plain decoding does.
  * - A longer step (prefill) also writes the state at its end, and logs nothing.
  *
- * The chunked form logs each step. Where the recurrence has a state at a length, it has one at the last multiple of
- * RT_CHUNK up to there, and writes it only if its state is at an earlier one. */
+ * The chunked form logs each step. Its states are at multiples of RT_CHUNK. Where the recurrence has a state of a
+ * length, it has one at the last multiple up to there. It writes no state if that is the one it has. */
 #ifndef GDN_RUNTIME_REPLAY_LOG_H
 #define GDN_RUNTIME_REPLAY_LOG_H
 

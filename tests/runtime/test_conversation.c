@@ -48,8 +48,7 @@ static rt_conversation *open_with(const char *form, rt_spec spec, int32_t contex
     static int n_opened; /* engines roll back by snapshots and by a log, in turn */
     const fixture_engine with =
         FIELDS(.n_ctx = context, .n_prefixes = n_prefixes, .prefix_interval = interval ? interval : context + 1,
-               .digits = digits,
-               .n_rollback = spec == RT_SPEC_OFF ? 0 : 3,
+               .digits = digits, .n_rollback = spec == RT_SPEC_OFF ? 0 : 3,
                .rollback = n_opened++ % 2 ? RT_ROLLBACK_SNAPSHOTS : RT_ROLLBACK_LOG, .n_batch = 32,
                .draft = spec == RT_SPEC_MTP);
     rt_gguf *f;

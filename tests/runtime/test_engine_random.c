@@ -100,7 +100,7 @@ typedef struct world {
     int32_t must[N_SEQS]; /* the smallest length that has to be returnable, after the last step alone */
     list seen[N_SEEN];    /* that sequences held some time ago */
     int prefixes;
-    int32_t longest, most; /* longest: tokens of a sequence; most: rows of it in a batch */
+    int32_t longest, most;          /* longest: tokens of a sequence; most: rows of it in a batch */
     int64_t started, evicted, kept; /* tokens that a sequence started with; checkpoints that gave way; kept sequences */
     uint64_t random;
     int64_t rows, rollbacks, refused, failed, drafts, anew, lost, folds, logs;
@@ -366,24 +366,23 @@ static void drive(const rt_model *model, const char *name, int64_t n_operations,
                 .most = digits ? CHUNKED_MOST : RECURRENCE_MOST };
     NEED(t);
     t->model = model;
-    t->engine = fixture_open(model, &(fixture_engine)FIELDS(.n_seqs = 1, .n_ctx = MAX_LENGTH + ROLLBACK + 1, .digits = digits,
-                                                            .n_batch = 32, .n_rollback = ROLLBACK,
+    t->engine = fixture_open(model, &(fixture_engine)FIELDS(.n_seqs = 1, .n_ctx = MAX_LENGTH + ROLLBACK + 1,
+                                                            .digits = digits, .n_batch = 32, .n_rollback = ROLLBACK,
                                                             .draft = model->hp.n_mtp, .kv_type = kv_type));
     for (int64_t i = 0; i < n_operations && test_failed < 5; i++) {
         if (i % each == 0) { /* another engine: other micro-batches, threads, rollbacks */
             const int64_t k = i / each;
             w.evicted += w.e ? (int64_t)rt_memory_prefix_stats_of(w.m).n_evicted : 0;
             rt_engine_destroy(w.e);
-            w.e = fixture_open(model,
-                               &(fixture_engine)FIELDS(.n_seqs = N_SEQS, .n_ctx = n_cells, .n_cells = n_cells, .digits = digits,
-                                                       .n_batch = batches[k % 4], .n_threads = 1 + (int32_t)(k % 2),
-                                                       .n_rollback = ROLLBACK, .draft = model->hp.n_mtp,
-                                                       .kv_type = kv_type, .n_prefixes = caches[prefixes][k % 4],
-                                                       .prefix_interval = digits ? 32 + 32 * (k & 1) : (int32_t[]){ 3, 1, 2, 7 }[k % 4],
-                                                       .rollback = (k ^ k >> 2 ^ (int64_t)model->hp.arch) & 1
-                                                                       ? RT_ROLLBACK_SNAPSHOTS
-                                                                       : RT_ROLLBACK_LOG,
-                                                       .commit_after = (int32_t[]){ 1, 3, 0, 2 }[k / 2 % 4]));
+            w.e = fixture_open(
+                model, &(fixture_engine)
+                           FIELDS(.n_seqs = N_SEQS, .n_ctx = n_cells, .n_cells = n_cells, .digits = digits,
+                                  .n_batch = batches[k % 4], .n_threads = 1 + (int32_t)(k % 2), .n_rollback = ROLLBACK,
+                                  .draft = model->hp.n_mtp, .kv_type = kv_type, .n_prefixes = caches[prefixes][k % 4],
+                                  .prefix_interval = digits ? 32 + 32 * (k & 1) : (int32_t[]){ 3, 1, 2, 7 }[k % 4],
+                                  .rollback = (k ^ k >> 2 ^ (int64_t)model->hp.arch) & 1 ? RT_ROLLBACK_SNAPSHOTS
+                                                                                         : RT_ROLLBACK_LOG,
+                                  .commit_after = (int32_t[]){ 1, 3, 0, 2 }[k / 2 % 4]));
             w.m = rt_engine_memory(w.e);
             memset(w.seq, 0, sizeof w.seq);
             must_be_whole(&w);

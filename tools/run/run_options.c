@@ -286,10 +286,7 @@ rt_rollback run_rollback(void)
     return run_opt.rollback && !strcmp(run_opt.rollback, "snapshots") ? RT_ROLLBACK_SNAPSHOTS : RT_ROLLBACK_LOG;
 }
 
-int32_t run_digits(void)
-{
-    return !strcmp(run_opt.form, "recurrence") ? 0 : !strcmp(run_opt.form, "chunked2") ? 2 : 3;
-}
+int32_t run_digits(void) { return !strcmp(run_opt.form, "recurrence") ? 0 : !strcmp(run_opt.form, "chunked2") ? 2 : 3; }
 
 int run_in_range(const char *name, int64_t value, int64_t low, int64_t high)
 {
@@ -406,8 +403,9 @@ int run_check_engine_options(void)
 /* --perplexity reads its file as that of -f, without drafts. Refuses all options but these. */
 static int check_perplexity(void)
 {
-    static const char useful[] = "model,keep-newline,no-escape,special,ctx,batch,kv,form,threads,backend,device,impl,level,"
-                                 "isa,memory,json,perplexity";
+    static const char useful[] =
+        "model,keep-newline,no-escape,special,ctx,batch,kv,form,threads,backend,device,impl,level,"
+        "isa,memory,json,perplexity";
     if (!run_opt.perplexity) return 0;
     for (const cli_option *o = option_table; o->name; o++)
         if (cli_given(&run_command, o->name) && !cli_listed(useful, o->name))
