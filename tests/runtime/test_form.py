@@ -27,7 +27,8 @@ def drawn(mtp):
     spec = pick(["off", "ngram", "mtp" if mtp else "ngram"])
     drafts = ("--always-draft", "--draft-max", pick((1, 3, 8, 40))) if spec != "off" else ()
     cache = ("--prefix-cache", 64, "--prefix-interval", pick((32, 64, 96))) if RANDOM.random() < 0.6 else ()
-    return ("--spec", spec, *drafts, *cache, "--batch", pick((1, 7, 31, 64, 512)), "--step", pick((5, 33, 512)),
+    cells = ("--cells", pick((320, 500))) if RANDOM.random() < 0.4 else ()  # requests give way to others
+    return ("--spec", spec, *drafts, *cache, *cells, "--batch", pick((1, 7, 31, 64, 512)), "--step", pick((5, 33, 512)),
             "--threads", pick((1, 2)))
 
 
@@ -38,7 +39,7 @@ def same_texts():
         for form in FORMS[1:]:
             for prompts in PROMPTS, PROMPTS[:1]:
                 sampler = ("--temp", "0.9", "--seed", 7) if model or len(prompts) == 1 else ()
-                common = ("-m", path, "--form", form, "--ctx", 1024, "-n", MOST, "--ignore-end", *sampler, *[part for p in prompts for part in ("-p", p)])
+                common = ("-m", path, "--form", form, "--ctx", 320, "-n", MOST, "--ignore-end", *sampler, *[part for p in prompts for part in ("-p", p)])
                 one = len(prompts) == 1  # three texts of one prompt, with three seeds
                 plain = tokens(*common, "--spec", "off", "--batch", 1 if one else 3, "--threads", 1, "--parallel", 3 if one else 1)
                 require(len(plain) == (3 if one else len(prompts)), f"{model}: texts of {form}")
