@@ -357,8 +357,8 @@ static void tails(const rt_model *model)
             }
 }
 
-/* In the chunked form what is kept ends at the last multiple of 32: after a step that crossed it without writing its
- * state, and after as many rejected drafts as there can be. */
+/* In the chunked form what is kept ends at the last multiple of 32. So it does after a step that crossed it without
+ * writing its state, and after as many rejected drafts as there can be. */
 static void multiples(const rt_model *model)
 {
     static const struct {
