@@ -3,8 +3,8 @@
  *     cc -shared -fPIC -Iinclude -o capture.so bench/errors/capture.c
  *     GDN_CAPTURE=calls LD_PRELOAD=./capture.so gdn run ...
  *
- * Of each call that has one sequence, float32 operands in the host's memory and a gate per head: a line of JSON, then
- * the elements of q, k, v, g, beta, ssm_a and dt_bias. */
+ * It takes calls of one sequence with a raw gate per head, whose operands are float32 in the host's memory. Of each it
+ * writes a line of JSON, then the elements of q, k, v, g, beta, ssm_a and dt_bias. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdio.h>

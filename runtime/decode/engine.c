@@ -51,8 +51,10 @@ static gdn_status complete(rt_engine_desc *d)
     /* a draft round has a row per sequence, and more when it catches up */
     d->n_batch = largest(d->n_batch, largest(d->n_seqs, d->n_rollback + 1));
     d->prefix_interval = d->prefix_interval ? d->prefix_interval : RT_PREFIX_INTERVAL;
-    if (d->prefix_interval > d->n_ctx) d->prefix_interval = d->n_ctx; /* no sequence is longer */
-    if (d->n_prefixes > d->n_cells) d->n_prefixes = d->n_cells;       /* each has a cell of its own */
+    /* no sequence is longer */
+    const int32_t most = d->digits ? (d->n_ctx + RT_CHUNK - 1) / RT_CHUNK * RT_CHUNK : d->n_ctx;
+    if (d->prefix_interval > most) d->prefix_interval = most;
+    if (d->n_prefixes > d->n_cells) d->n_prefixes = d->n_cells; /* each has a cell of its own */
     if (!d->n_prefixes) d->prefix_interval = 0;
     else if ((int64_t)d->n_seqs * checkpoints(d->n_batch, d->prefix_interval) > MAX_CHECKPOINTS)
         return rt_fail(GDN_INVALID_ARGUMENT,
@@ -148,6 +150,7 @@ static uint64_t workspace_bytes(const rt_engine *e, int32_t n_spans, int32_t n_r
     gdn_ssm_conv_args c = GDN_INIT(gdn_ssm_conv_args);
     gdn_replay_log log = GDN_INIT(gdn_replay_log);
     gdn_checkpoints keep = GDN_INIT(gdn_checkpoints);
+    const gdn_chunked_form chunked = { sizeof chunked, e->digits };
     uint64_t most = 0;
     keep.interval = e->prefix_interval;
     keep.n = checkpoints(n_rows, e->prefix_interval);
@@ -161,6 +164,8 @@ static uint64_t workspace_bytes(const rt_engine *e, int32_t n_spans, int32_t n_r
     a.head_map = hp->head_map;
     a.scale = rt_delta_scale(hp);
     a.state.n_rows = e->n_seqs * e->n_snapshots + e->n_prefixes;
+    a.state.dtype = rt_state_type(e->digits);
+    a.chunked = e->digits ? &chunked : NULL;
     a.n_snapshots = e->n_snapshots;
     a.seq_start = c.seq_start = e->maps.span; /* marks the call as ragged; a query does not read it */
     a.checkpoints = c.checkpoints = keep.n ? &keep : NULL;
@@ -169,10 +174,10 @@ static uint64_t workspace_bytes(const rt_engine *e, int32_t n_spans, int32_t n_r
     c.activation = GDN_ACTIVATION_SILU;
     c.history.n_rows = e->n_seqs + e->n_prefixes;
     c.history.n_slots = hp->conv_kernel - 1;
-    most = larger_of(most, delta_workspace(e, &a));
+    if (!e->digits) most = delta_workspace(e, &a);
     most = larger_of(most, conv_workspace(e, &c));
     if (!e->n_log) return most;
-    a.log = &log; /* a step may have a log or not */
+    a.log = &log; /* a step of the recurrence may have a log or not */
     return larger_of(most, delta_workspace(e, &a));
 }
 
@@ -304,18 +309,21 @@ static gdn_status create_arrays(rt_engine *e)
     return good ? GDN_OK : GDN_OUT_OF_MEMORY;
 }
 
-/* Hidden rows kept per sequence: at most a micro-batch, so that a draft round can process them in one. */
+/* Hidden rows kept per sequence: at most a micro-batch, so that a draft round can process them in one. With the chunked
+ * form a checkpoint has that before the last multiple of RT_CHUNK, also after rejected drafts. */
 static int32_t hidden_rows(const rt_engine_desc *d)
 {
-    const int32_t most = d->n_batch < RT_HIDDEN_ROWS ? d->n_batch : RT_HIDDEN_ROWS;
+    const int32_t wanted = d->digits && d->n_prefixes ? RT_HIDDEN_ROWS + d->n_rollback : RT_HIDDEN_ROWS;
+    const int32_t most = d->n_batch < wanted ? d->n_batch : wanted;
     return most > d->n_rollback + 1 ? most : d->n_rollback + 1;
 }
 
 static rt_memory_desc memory_desc(const rt_engine_desc *d, gdn_context *device, gdn_context *host)
 {
-    const rt_memory_desc m = { d->model,           device,      host,           d->n_seqs,      d->n_cells,
-                               d->n_rollback,      d->kv_type,  d->draft,       hidden_rows(d), d->n_prefixes,
-                               d->prefix_interval, d->rollback, d->commit_after };
+    const rt_memory_desc m = {
+        d->model, device,         host,          d->n_seqs,          d->n_cells,  d->n_rollback,   d->kv_type,
+        d->draft, hidden_rows(d), d->n_prefixes, d->prefix_interval, d->rollback, d->commit_after, d->digits
+    };
     return m;
 }
 
@@ -339,6 +347,7 @@ static void take(rt_engine *e, const rt_engine_desc *d)
     e->n_prefixes = d->n_prefixes;
     e->prefix_interval = d->prefix_interval;
     e->level = d->level;
+    e->digits = d->digits;
     const float scale = d->model->hp.attention_scale;
     e->attention_scale = scale != 0 ? scale : 1.0f / sqrtf((float)d->model->hp.head_dim);
 }

@@ -30,6 +30,8 @@ typedef struct rt_engine_desc {
     uint32_t level;      /* GDN_EXACT or GDN_EXACT_FTZ, for the kernels of the backend           */
     int32_t draft_vocab; /* rt_draft_mtp() chooses among the first draft_vocab tokens of the vocabulary;
                             0 = all. It changes drafts only, never results */
+    int32_t digits;      /* 0: the recurrence; 2 or 3: the chunked form with so many digits. It has a log, so
+                            `rollback` has no effect, and its prefix_interval is a multiple of 32 */
 } rt_engine_desc;
 
 /* Host memory in bytes that rt_engine_create() would allocate, without the weights: *memory for the memory's pools,

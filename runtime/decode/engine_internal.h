@@ -32,6 +32,7 @@ struct rt_engine {
     int32_t shared;             /* 1: the device reads host memory                */
     int32_t n_seqs, n_ctx, n_cells, n_positions, n_batch, n_rollback, n_snapshots, n_hidden, kv_type, draft;
     uint32_t level;                      /* of rt_engine_desc                   */
+    int32_t digits;                      /* likewise                            */
     int32_t n_prefixes, prefix_interval; /* 0: no prefix cache                   */
     int32_t n_log;                       /* entries of a replay log row; 0: no log             */
     float attention_scale;

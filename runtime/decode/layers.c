@@ -101,6 +101,7 @@ static gdn_status delta(rt_engine *e, const rt_layer *layer, const rt_step *step
     gdn_delta_inputs in = GDN_INIT(gdn_delta_inputs);
     gdn_replay_log log = GDN_INIT(gdn_replay_log);
     gdn_checkpoints keep = GDN_INIT(gdn_checkpoints);
+    const gdn_chunked_form chunked = { sizeof chunked, e->digits };
     a.n_seqs = step->n_spans;
     a.n_tokens = step->n_rows;
     a.n_heads_k = hp->n_key_heads;
@@ -123,6 +124,8 @@ static gdn_status delta(rt_engine *e, const rt_layer *layer, const rt_step *step
     a.inputs = &in;
     a.out = operand(&e->delta_out.span, 0, nv * d, d);
     a.state = pooled(pool->state, pool->n_slots, 1); /* flat pool: maps select single slots */
+    a.state.dtype = rt_state_type(e->digits);
+    a.chunked = e->digits ? &chunked : NULL;
     a.seq_start = m->seq_start;
     a.position = m->position;
     a.state_src = m->state_src;

@@ -52,6 +52,12 @@ static gdn_status shape_of(const rt_memory_desc *desc, rt_memory *m)
                        (int)desc->rollback, RT_ROLLBACK_SNAPSHOTS, RT_ROLLBACK_LOG);
     if (desc->commit_after < 0 || desc->commit_after > 1 << 16)
         return rt_fail(GDN_INVALID_ARGUMENT, "memory: commit_after is %d; 0 to 2^16 are allowed", desc->commit_after);
+    if (desc->digits && desc->digits != 2 && desc->digits != 3)
+        return rt_fail(GDN_INVALID_ARGUMENT, "memory: digits is %d; 0 (recurrence), 2 and 3 are allowed", desc->digits);
+    if (desc->digits && desc->n_prefixes && desc->prefix_interval % RT_CHUNK)
+        return rt_fail(GDN_INVALID_ARGUMENT,
+                       "memory: prefix_interval is %d; the chunked form has states at multiples of %d",
+                       desc->prefix_interval, RT_CHUNK);
     if (hp->conv_kernel < 1 || hp->n_channels < 1 || hp->state_size < 1 || hp->n_value_heads < 1 || hp->n_head_kv < 1 ||
         hp->head_dim < 1 || hp->n_embd < 1 || model->n_recurrent < 0 || model->n_attention < 0 || hp->n_mtp < 0 ||
         hp->n_mtp > 1)
@@ -68,6 +74,7 @@ static gdn_status shape_of(const rt_memory_desc *desc, rt_memory *m)
                       .n_rollback = desc->n_rollback,
                       .kv_type = desc->kv_type,
                       .kernel = hp->conv_kernel,
+                      .digits = desc->digits,
                       .n_recurrent = model->n_recurrent };
     int bad = 0;
     const uint64_t S = (uint64_t)hp->state_size;
@@ -78,10 +85,12 @@ static gdn_status shape_of(const rt_memory_desc *desc, rt_memory *m)
     m->n_prefixes =
         desc->n_prefixes < desc->n_cells ? desc->n_prefixes : desc->n_cells; /* each has a cell of its own */
     m->n_conv_slots = hp->conv_kernel - 1 + desc->n_rollback;
+    if (m->digits && m->n_prefixes) m->n_conv_slots += RT_CHUNK - 1; /* a checkpoint is at the last multiple */
     m->has_draft = desc->draft && hp->n_mtp;
     m->n_attention = model->n_attention + m->has_draft;
     m->n_hidden = desc->n_hidden > desc->n_rollback + 1 ? desc->n_hidden : desc->n_rollback + 1;
-    m->state_bytes = times(times(times(S, S, &bad), (uint64_t)hp->n_value_heads, &bad), 4, &bad);
+    const uint64_t head = m->digits ? times(S, (uint64_t)m->digits * S + 4, &bad) : times(S, 4 * S, &bad);
+    m->state_bytes = times(head, (uint64_t)hp->n_value_heads, &bad);
     m->conv_slot_bytes = times((uint64_t)hp->n_channels, 4, &bad);
     m->kv_bytes = times((uint64_t)hp->n_head_kv, head_bytes(desc->kv_type, hp->head_dim), &bad);
     m->hidden_bytes = m->has_draft ? times((uint64_t)hp->n_embd, 4, &bad) : 0;

@@ -22,6 +22,10 @@
  * step's first token; after a longer step (prefill) only to its end. replay_log.h says when a commit advances the
  * state.
  *
+ * The chunked form (gated_delta_net.h, section 8.8) always has a log, whatever n_rollback is. Its states are at
+ * multiples of RT_CHUNK tokens, and so are the checkpoints of its prefix cache. With one, conv histories reach back to
+ * the last multiple.
+ *
  * A function either succeeds completely, or changes nothing and fails with a text; exceptions are noted. Not thread
  * safe: one thread at a time. */
 #ifndef GDN_RUNTIME_MEMORY_H
@@ -48,7 +52,19 @@ typedef struct rt_memory_desc {
     rt_rollback rollback;    /* method; ignored with n_rollback 0                                       */
     int32_t commit_after;    /* log: a step that replays this many entries or more commits, 1 to 2^16;
                                 0 = RT_COMMIT_AFTER (replay_log.h) */
+    int32_t digits;          /* 0: the recurrence; 2 or 3: the chunked form with so many digits        */
 } rt_memory_desc;
+
+enum { RT_CHUNK = 32 }; /* the chunked form has states at multiples of it */
+/* The form that has this number of digits, as --form names it. */
+static inline const char *rt_form_name(int32_t digits)
+{
+    return digits == 0 ? "recurrence" : digits == 2 ? "chunked2" : "chunked";
+}
+static inline gdn_dtype rt_state_type(int32_t digits)
+{
+    return digits == 0 ? GDN_F32 : digits == 2 ? GDN_DIGITS2 : GDN_DIGITS3;
+}
 
 typedef struct rt_memory_bytes {
     uint64_t state, conv, snapshots, log, kv, hidden, prefixes;

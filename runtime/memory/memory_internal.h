@@ -65,6 +65,7 @@ struct rt_memory {
     gdn_context *device, *host;
     int32_t n_seqs, n_cells, n_prefixes, K, kernel, n_conv_slots, kv_type;
     int32_t n_rollback, n_log, commit_after; /* n_log: entries per log row; 0: snapshots instead      */
+    int32_t digits;                          /* of rt_memory_desc */
     int32_t n_recurrent, n_attention;        /* n_attention includes the draft head's layer, as the last     */
     int32_t has_draft, n_hidden;
     uint64_t state_bytes, conv_slot_bytes, kv_bytes, hidden_bytes; /* of a state slot, conv state entry, KV row,
@@ -117,6 +118,12 @@ static inline void rt_memory_unkeep(rt_resource *r, int32_t i)
         r->free[r->n_free++] = i;
         r->n_idle--;
     }
+}
+
+/* The length of the newest state that a sequence of p tokens can have. */
+static inline int32_t rt_memory_newest_state(const rt_memory *m, int32_t p)
+{
+    return m->digits ? p / RT_CHUNK * RT_CHUNK : p;
 }
 
 /* ---- Sequences (memory_seq.c) ---- */

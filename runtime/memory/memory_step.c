@@ -269,16 +269,17 @@ static void cancel_span(rt_memory *m, int32_t i, int started)
 {
     const rt_token_run *span = &m->step_span[i];
     rt_sequence *s = &m->seq[span->seq];
-    const int32_t end = s->length + span->n_rows;
+    const int32_t end = s->length + span->n_rows, base = rt_memory_state_at(s);
 
     for (int32_t r = 0; r < smaller(m->K, span->n_rows); r++) {
         rt_snapshot *at = snapshot_of(m, s, end - r);
         const int32_t to = m->n_log ? m->taken[i].state_to : m->step.state_dst[(int64_t)i * m->K + r];
-        if (to == GDN_NONE)
-            continue; /* a log without commit: no state is written, and replayed entries do not change */
+        if (to == GDN_NONE) continue; /* a log without commit: no state is written */
         if (at->slot != to) rt_memory_drop(&m->slots, to);
         else if (started) rt_memory_seq_drop_snapshot(m, at);
     }
+    if (m->digits && started && s->length > base && end - base > m->n_log) /* entries may have been overwritten */
+        rt_memory_seq_drop_snapshot(m, &s->snapshot[0]);
     if (m->taken[i].conv_row != GDN_NONE) rt_memory_drop(&m->rows, m->taken[i].conv_row);
     else if (started) conv_wrote(m, s, end);
     /* A shared state of an earlier length is no use: callers see by the smallest length that the end was lost. */

@@ -127,13 +127,14 @@ gdn_status rt_memory_prefix_start(rt_memory *m, int32_t seq, const int32_t *toke
     return status;
 }
 
-/* The node of all tokens of a sequence, which is added if there is none; RT_NO_NODE: there is no room for it. */
-static int32_t node_of(rt_memory *m, const rt_sequence *s)
+/* The node of the first `end` tokens of a sequence, which is added if there is none; RT_NO_NODE: there is no room for
+ * it. */
+static int32_t node_of(rt_memory *m, const rt_sequence *s, int32_t end)
 {
     const int32_t interval = m->prefixes->interval;
     int32_t node = RT_NO_NODE;
-    for (int32_t at = 0; at < s->length;) {
-        const int32_t n = s->length - at < interval ? s->length - at : interval;
+    for (int32_t at = 0; at < end;) {
+        const int32_t n = end - at < interval ? end - at : interval;
         const int32_t child = rt_memory_prefix_child(m->prefixes, s->owner, node, s->token + at, n);
         node = child != RT_NO_NODE ? child : rt_memory_prefix_add(m, s->owner, node, s->token + at, s->cell + at, n);
         if (node == RT_NO_NODE) return node;
@@ -148,17 +149,18 @@ gdn_status rt_memory_prefix_keep(rt_memory *m, int32_t seq)
     rt_prefixes *const p = m->prefixes;
     if (status || !p || !m->seq[seq].length || m->seq[seq].keyed < m->seq[seq].length) return status;
     rt_sequence *const s = &m->seq[seq];
-    const float *const hidden = rt_memory_hidden_row(m, seq, s->length - 1, NULL);
-    if (!rt_memory_seq_readable(m, s, s->length) || (m->has_draft && !hidden)) return GDN_OK;
+    const int32_t end = rt_memory_newest_state(m, s->length);
+    const float *const hidden = rt_memory_hidden_row(m, seq, end - 1, NULL);
+    if (!end || !rt_memory_seq_readable(m, s, end) || (m->has_draft && !hidden)) return GDN_OK;
     if (m->n_log && (status = rt_memory_log_fold(m, seq))) return status;
-    const int32_t node = node_of(m, s);
+    const int32_t node = node_of(m, s, end);
     if (node == RT_NO_NODE) return GDN_OK;
     int32_t at = p->node[node].checkpoint;
     if (at != RT_NO_CHECKPOINT) {
         p->checkpoint[at].used = ++p->clock;
         return GDN_OK;
     }
-    at = rt_memory_prefix_hold(m, node, s->snapshot[s->length % m->K].slot, s->conv_row);
+    at = rt_memory_prefix_hold(m, node, s->snapshot[end % m->K].slot, s->conv_row);
     if (at == RT_NO_CHECKPOINT) return GDN_OK;
     p->checkpoint[at].ready = 1;
     p->checkpoint[at].step = s->last_step;

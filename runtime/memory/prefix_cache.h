@@ -31,10 +31,11 @@ gdn_status rt_memory_prefix_own(rt_memory *m, int32_t seq, uint32_t owner);
  * is active. GDN_OUT_OF_MEMORY: no memory for the list of cells. */
 gdn_status rt_memory_prefix_start(rt_memory *m, int32_t seq, const int32_t *token, int32_t n, int32_t *length);
 
-/* Keeps a checkpoint of all tokens of the sequence, between its steps. It references the sequence's state, conv history
- * and cells; nothing is copied, but a replay log is folded. Keeps none where there is no room, where the tokens are
- * unknown (after a load), or without a cache. GDN_INVALID_ARGUMENT: no such sequence, or a step is active. A device
- * failure loses the state, as in rt_memory_step_cancel(). */
+/* Keeps a checkpoint of all tokens of the sequence, between its steps; of the chunked form it is at the last multiple
+ * of RT_CHUNK. It references the sequence's state, conv history and cells; nothing is copied, but a replay log is
+ * folded. Keeps none where there is no room, where the tokens are unknown (after a load), or without a cache.
+ * GDN_INVALID_ARGUMENT: no such sequence, or a step is active. A device failure loses the state, as in
+ * rt_memory_step_cancel(). */
 gdn_status rt_memory_prefix_keep(rt_memory *m, int32_t seq);
 
 /* Passes the step's tokens, [n_rows]. Call after rt_memory_step_begin() and before the kernels. It chooses the
@@ -72,9 +73,9 @@ gdn_status rt_memory_prefix_save(rt_memory *m, uint64_t bits, uint64_t most, rt_
 gdn_status rt_memory_prefix_save_one(rt_memory *m, uint64_t bits, const int32_t *token, int32_t n, rt_write_fn write,
                                      void *user);
 /* Adds the checkpoints of a save to an empty cache, as many as fit. Everything is checked first. A save that is
- * damaged, or of another format, model, interval or type of KV cells, changes nothing and gives GDN_INVALID_ARGUMENT.
- * Memories with and without a draft head load each other's saves. A device failure leaves the checkpoints that were
- * loaded before it. */
+ * damaged, or of another format, model, form, interval or type of KV cells, changes nothing and gives
+ * GDN_INVALID_ARGUMENT. Memories with and without a draft head load each other's saves. A device failure leaves the
+ * checkpoints that were loaded before it. */
 gdn_status rt_memory_prefix_load(rt_memory *m, uint64_t bits, const void *bytes, uint64_t n, rt_prefix_saved *loaded);
 
 #endif

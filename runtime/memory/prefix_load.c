@@ -51,6 +51,9 @@ static gdn_status check_model(rt_memory *m, const rt_save_header *h)
     const rt_fingerprint *const here = rt_memory_fingerprint(m);
     /* with or without the draft head, whatever this memory has */
     if (h->has_draft != 0 && h->has_draft != 1) return bad("the state was saved with another model");
+    if (h->digits != m->digits)
+        return rt_fail(GDN_INVALID_ARGUMENT, "loading: the state was saved with --form %s, and the form is %s here",
+                       rt_form_name(h->digits), rt_form_name(m->digits));
     const uint64_t hidden = h->has_draft ? rt_memory_save_hidden_bytes(m) : 0;
     if (memcmp(&h->fingerprint, here, sizeof *here) || h->state_bytes != m->state_bytes ||
         h->conv_slot_bytes != m->conv_slot_bytes || h->hidden_bytes != hidden || h->kernel != m->kernel ||
@@ -68,7 +71,7 @@ static gdn_status check_header(rt_memory *m, uint64_t bits, const void *bytes, u
     const gdn_status status = check_format(&h->common, n);
     if (status) return status;
     if (h->checksum != gdn_checksum(h, sizeof *h - 8)) return bad("the checksum of the header is wrong");
-    if (h->common.kind != RT_SAVE_PREFIXES || h->common.reserved) return bad("sequences were saved, and not prefixes");
+    if (h->common.kind != RT_SAVE_PREFIXES) return bad("sequences were saved, and not prefixes");
     const gdn_status model = check_model(m, &h->common);
     if (model) return model;
     if (h->bits != bits) return bad("they were computed at another level, or by kernels that are not exact");
@@ -79,11 +82,13 @@ static gdn_status check_header(rt_memory *m, uint64_t bits, const void *bytes, u
 }
 
 /* True if the numbers of record i are possible. */
-static int is_possible(const record *list, int32_t i, int32_t interval)
+static int is_possible(const rt_memory *m, const record *list, int32_t i)
 {
     const rt_save_prefix *r = &list[i].r;
+    const int32_t interval = m->prefixes->interval;
     if (r->base < -1 || r->base >= i || (r->shared & ~1)) return 0;
     if (r->first < 0 || r->length < 1 || r->length > RT_POSITION_LIMIT || r->first > r->length) return 0;
+    if (r->length != rt_memory_newest_state(m, r->length)) return 0;
     if (r->first % interval || (r->draft != r->first && r->draft != r->length)) return 0;
     if (r->base < 0) return !r->first;
     return r->first && r->first <= list[r->base].r.length && r->owner == list[r->base].r.owner;
@@ -97,7 +102,7 @@ static gdn_status check_records(const rt_memory *m, const unsigned char *bytes, 
         rt_save_prefix *const r = &list[i].r;
         if (n - at < sizeof *r) return bad("it ends within a prefix");
         memcpy(r, bytes + at, sizeof *r);
-        if (!is_possible(list, i, m->prefixes->interval) || (!h->common.has_draft && r->draft != r->first))
+        if (!is_possible(m, list, i) || (!h->common.has_draft && r->draft != r->first))
             return rt_fail(GDN_INVALID_ARGUMENT, "loading prefixes: number %d contradicts itself", i);
         const uint64_t least = 4 + 2 * m->kv_bytes * (uint64_t)(m->n_attention - m->has_draft); /* of a token */
         if ((uint64_t)(r->length - r->first) > (n - at) / least) return bad("it ends within a prefix");

@@ -181,7 +181,8 @@ static gdn_status write_all(rt_memory *m, uint64_t bits, int32_t interval, const
                                        .kernel = m->kernel,
                                        .n_recurrent = m->n_recurrent,
                                        .n_attention = m->n_attention,
-                                       .has_draft = m->has_draft },
+                                       .has_draft = m->has_draft,
+                                       .digits = m->digits },
                            .bits = bits,
                            .interval = interval,
                            .n_records = c->n };

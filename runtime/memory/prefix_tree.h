@@ -93,7 +93,7 @@ typedef struct rt_save_header {
     rt_fingerprint fingerprint;
     uint64_t bytes; /* size of the save */
     uint64_t state_bytes, conv_slot_bytes, kv_bytes, hidden_bytes;
-    int32_t kv_type, kernel, n_recurrent, n_attention, has_draft, reserved; /* reserved: 0 */
+    int32_t kv_type, kernel, n_recurrent, n_attention, has_draft, digits; /* digits: rt_memory_desc */
 } rt_save_header;
 
 /* A save begins with this. A record for each checkpoint follows, the most valuable first. */

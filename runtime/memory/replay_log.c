@@ -6,6 +6,7 @@
 int32_t rt_memory_log_slots(const rt_memory_desc *desc)
 {
     const int32_t commit_after = desc->commit_after ? desc->commit_after : RT_COMMIT_AFTER;
+    if (desc->digits) return RT_CHUNK - 1 + desc->n_rollback + 1; /* of the open chunk, and of a step */
     if (desc->rollback != RT_ROLLBACK_LOG || !desc->n_rollback) return 0;
     /* A step that does not commit leaves up to commit_after - 1 entries and its own; the next one adds as many again.
      */
@@ -19,8 +20,17 @@ uint64_t rt_memory_log_entry_bytes(const rt_hparams *hp, int *bad)
     return *bad ? 0 : 4 * (heads * S + (uint64_t)hp->n_value_heads);
 }
 
+/* The plan of the chunked form: each step logs, and writes a state if it can be at a later multiple. */
+static rt_log_plan chunked_plan(const rt_memory *m, const rt_sequence *s, int32_t n_rows)
+{
+    const int drafts = n_rows > 1 && n_rows <= m->n_rollback + 1;
+    const int32_t at = rt_memory_newest_state(m, drafts ? s->length : s->length + n_rows);
+    return (rt_log_plan){ .fold = 0, .logs = 1, .writes = at > rt_memory_state_at(s) ? at : GDN_NONE };
+}
+
 rt_log_plan rt_memory_log_plan_of(const rt_memory *m, const rt_sequence *s, int32_t n_rows)
 {
+    if (m->digits) return chunked_plan(m, s, n_rows);
     const int32_t behind = s->length - rt_memory_state_at(s);
     if (n_rows > m->n_rollback + 1) return (rt_log_plan){ .fold = behind > 0, .logs = 0, .writes = s->length + n_rows };
     if (n_rows == 1) /* no rollback: plain decoding once there are no entries to replay */
@@ -45,6 +55,7 @@ static gdn_gated_delta_net_args call(const rt_memory *m)
     a.scale = rt_delta_scale(hp);
     a.n_snapshots = 0;
     a.state.n_rows = m->slots.n;
+    a.state.dtype = rt_state_type(m->digits);
     return a;
 }
 
@@ -65,8 +76,10 @@ gdn_status rt_memory_log_create(rt_memory *m)
 {
     gdn_capability can = { sizeof can };
     const gdn_replay_log log = log_of(m);
+    const gdn_chunked_form chunked = { sizeof chunked, m->digits };
     gdn_gated_delta_net_args a = call(m);
     a.log = &log;
+    a.chunked = m->digits ? &chunked : NULL;
     gdn_status status = gdn_gated_delta_net_query(m->device, &a, &can);
     if (!status) status = gdn_buffer_create(m->device, N_MAPS * MAP_BYTES, &m->fold_maps);
     if (!status && can.workspace_bytes) status = gdn_buffer_create(m->device, can.workspace_bytes, &m->fold_workspace);
@@ -99,6 +112,7 @@ static void put_whole(gdn_pool *pool, const gdn_span *span)
 /* Replays one layer's log. */
 static gdn_status replay(rt_memory *m, int32_t layer)
 {
+    const gdn_chunked_form chunked = { sizeof chunked, m->digits };
     gdn_gated_delta_net_args a = call(m);
     gdn_replay_log log = log_of(m);
     put_whole(&a.state, &m->state[layer]);
@@ -109,6 +123,7 @@ static gdn_status replay(rt_memory *m, int32_t layer)
     log.base_position = map(m, 3);
     log.commit = map(m, 4);
     a.log = &log;
+    a.chunked = m->digits ? &chunked : NULL;
     a.workspace = m->fold_workspace;
     const gdn_status status = gdn_gated_delta_net(m->device, &a, NULL);
     return status ? rt_fail_gdn(status, what) : GDN_OK;
@@ -131,7 +146,7 @@ static gdn_status fold(rt_memory *m, rt_sequence *s)
         return status;
     }
     if (!own) rt_memory_seq_drop_snapshot(m, at);
-    *at = (rt_snapshot){ to, s->length };
+    *at = (rt_snapshot){ to, rt_memory_newest_state(m, s->length) };
     m->n_folds++;
     return GDN_OK;
 }
@@ -140,7 +155,7 @@ gdn_status rt_memory_log_fold(rt_memory *m, int32_t seq)
 {
     rt_sequence *const s = &m->seq[seq];
     const rt_snapshot *const at = &s->snapshot[0];
-    if (at->slot != GDN_NONE && at->tag == s->length) return GDN_OK;
+    if (at->slot != GDN_NONE && at->tag == rt_memory_newest_state(m, s->length)) return GDN_OK;
     if (!m->slots.n_free && (at->slot == GDN_NONE || m->slots.count[at->slot] > 1))
         return rt_fail(GDN_OUT_OF_MEMORY, "%s: there is no state to fold to", what);
     return fold(m, s);

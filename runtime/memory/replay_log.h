@@ -9,7 +9,10 @@
  * - A step of 2 to n_rollback + 1 tokens logs them. It writes no state, unless it commits: the kernel then writes the
  *   state before the step's tokens, which replaces the one it read. So all tokens but the first can be rolled back.
  * - A step of one token writes the state at its end, as plain decoding does.
- * - A longer step (prefill) also writes the state at its end, and logs nothing. */
+ * - A longer step (prefill) also writes the state at its end, and logs nothing.
+ *
+ * The chunked form logs each step. Its states are at multiples of RT_CHUNK. Where the recurrence has a state of a
+ * length, it has one at the last multiple up to there. It writes no state if that is the one it has. */
 #ifndef GDN_RUNTIME_REPLAY_LOG_H
 #define GDN_RUNTIME_REPLAY_LOG_H
 
@@ -40,7 +43,7 @@ rt_log_plan rt_memory_log_plan_of(const rt_memory *m, const rt_sequence *s, int3
  * state, as in rt_memory_step_cancel(). */
 gdn_status rt_memory_log_ready(rt_memory *m, int32_t seq, int32_t n_rows);
 
-/* Brings the state of a sequence with tokens to its length. A device failure loses it. */
+/* Brings the state of a sequence with tokens to rt_memory_newest_state() of its length. A device failure loses it. */
 gdn_status rt_memory_log_fold(rt_memory *m, int32_t seq);
 
 /* Create and free the buffers of these calls. */

@@ -77,6 +77,7 @@ PROGRAMS = { # a program with arguments; one that is not here has none, or the f
     "test_accuracy": ["test_accuracy", "tests/golden"],
     "test_rt_engine_random": ["test_rt_engine_random", "tests/runtime", "1600"],
     "test_rt_engine_prefixes": ["test_rt_engine_random", "tests/runtime", "1500", "1", "prefixes"],
+    "test_rt_engine_chunked": ["test_rt_engine_random", "tests/runtime", "1500", "1", "chunked"],
     "long_sequences": ["test_vulkan", "long-sequences"],
     "missing_loader": ["test_vulkan", "missing-loader"],
     "test_rt_conversation": ["test_rt_conversation", "tests/runtime", "30"],
@@ -85,7 +86,7 @@ SCRIPTS = { # in Python, with the program that they test and further arguments
     "test_names": ["test_rt_answers"], "test_variants": ["test_rt_answers", "tests/runtime"],
     "test_chat_text": ["test_rt_answers", "tests/runtime"], "test_talk": ["gdn", "tests/runtime"],
     "test_run_ends": ["gdn", "tests/runtime"], "test_perplexity": ["gdn", "tests/runtime"],
-    "test_draft_model": ["gdn", "tests/runtime"], "judge": ["gdn", "--quick"],
+    "test_draft_model": ["gdn", "tests/runtime"], "test_form": ["gdn", "tests/runtime", "--brief"], "judge": ["gdn", "--quick"],
     "test_prefix_file": ["gdn", "tests/runtime"], "test_files": ["gdn", "tests/runtime", "build/bin/test_rt_answers"],
 }
 

@@ -35,7 +35,8 @@ rt_engine *fixture_open(const rt_model *model, const fixture_engine *with)
                .n_ctx = with->n_ctx ? with->n_ctx : 128, .n_cells = with->n_cells, .n_prefixes = with->n_prefixes,
                .prefix_interval = with->prefix_interval, .n_batch = with->n_batch ? with->n_batch : 64,
                .n_rollback = with->n_rollback, .rollback = with->rollback, .commit_after = with->commit_after,
-               .draft_vocab = with->draft_vocab, .draft = with->draft, .kv_type = with->kv_type /* 0: GDN_F32 */);
+               .draft_vocab = with->draft_vocab, .digits = with->digits, .draft = with->draft,
+               .kv_type = with->kv_type /* 0: GDN_F32 */);
     rt_engine *e;
     NEED(!rt_engine_create(&d, &e));
     return e;

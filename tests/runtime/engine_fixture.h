@@ -22,7 +22,7 @@ typedef struct fixture_engine {
     int32_t n_cells; /* n_ctx: of one sequence */
     int32_t n_prefixes, prefix_interval;
     rt_rollback rollback;
-    int32_t commit_after, draft_vocab;
+    int32_t commit_after, draft_vocab, digits;
 } fixture_engine;
 rt_engine *fixture_open(const rt_model *model, const fixture_engine *with);
 /* Such an engine, and a scheduler of all its sequences on it; `like` says the rest. */

@@ -9,9 +9,12 @@
  * With `prefixes` the engines have prefix caches of several sizes. Sequences then have few different tokens and begin
  * with those of earlier sequences.
  *
+ * With `chunked` they do so too, and the engines have the chunked form: with 3 digits for the first model, else 2.
+ * Sequences have up to CHUNKED_LENGTH tokens, so that drafts, copies and prefixes cross multiples of 32.
+ *
  * After every operation the memory's reference counts are audited, and free resources are filled with NaN.
  *
- *   test_engine_random FOLDER [OPERATIONS [SEED [prefixes]]]
+ *   test_engine_random FOLDER [OPERATIONS [SEED [prefixes | chunked]]]
  *
  * Linked with --wrap=gdn_gated_delta_net, so that launches are counted and fail on request. */
 #include <stdlib.h>
@@ -21,8 +24,9 @@
 #include "memory_audit.h"
 #include "runtime/memory/memory_internal.h"
 
-enum { N_SEQS = 5, ROLLBACK = 3, MAX_LENGTH = 40, N_CELLS = 150, N_CACHE = 1 << 16, N_SEEN = 12 };
-enum { MOST = 12 }; /* rows of a sequence in a batch */
+enum { N_SEQS = 5, ROLLBACK = 3, N_CACHE = 1 << 16, N_SEEN = 12 };
+enum { RECURRENCE_LENGTH = 40, CHUNKED_LENGTH = 104, MAX_LENGTH = CHUNKED_LENGTH };
+enum { RECURRENCE_MOST = 12, CHUNKED_MOST = 36, MOST = CHUNKED_MOST }; /* rows of a sequence in a batch */
 
 /* ---- The device, which can fail ---- */
 
@@ -96,6 +100,7 @@ typedef struct world {
     int32_t must[N_SEQS]; /* the smallest length that has to be returnable, after the last step alone */
     list seen[N_SEEN];    /* that sequences held some time ago */
     int prefixes;
+    int32_t longest, most;          /* longest: tokens of a sequence; most: rows of it in a batch */
     int64_t started, evicted, kept; /* tokens that a sequence started with; checkpoints that gave way; kept sequences */
     uint64_t random;
     int64_t rows, rollbacks, refused, failed, drafts, anew, lost, folds, logs;
@@ -126,9 +131,9 @@ typedef struct growth {
 
 static void grow(world *w, int32_t s, growth *g)
 {
-    const int32_t room = MAX_LENGTH - w->seq[s].n;
+    const int32_t room = w->longest - w->seq[s].n;
     g->n = 0;
-    if (below(w, 2)) g->n = 1 + below(w, below(w, 3) ? 4 : MOST);
+    if (below(w, 2)) g->n = 1 + below(w, below(w, 3) ? 4 : w->most);
     if (g->n > room) g->n = room;
 }
 
@@ -259,13 +264,14 @@ static void copy_or_clear(world *w)
     }
 }
 
-/* Keeps what a sequence has. With a log its state moves up to its end. */
+/* Keeps what a sequence has, as far as there can be a state. With a log its state moves up to there. */
 static void keep(world *w)
 {
     const int32_t s = below(w, N_SEQS), n = w->seq[s].n;
     REQUIRE(!rt_memory_prefix_keep(w->m, s) && rt_memory_seq_length(w->m, s) == n);
     if (w->m->n_log) w->must[s] = n;
-    w->kept += n && memory_prefix_find(w->m, w->seq[s].token, n) == n;
+    const int32_t end = rt_memory_newest_state(w->m, n);
+    w->kept += end && memory_prefix_find(w->m, w->seq[s].token, n) == end;
 }
 
 /* Starts a sequence with the tokens of an earlier one, as far as the cache has them. */
@@ -303,7 +309,7 @@ static void draft(world *w)
     rt_draft_request ask[N_SEQS];
     int32_t n = 0, got[N_SEQS * ROLLBACK], n_got[N_SEQS];
     for (int32_t s = N_SEQS - 1; s >= 0; s--)
-        if (w->seq[s].n && w->seq[s].n < MAX_LENGTH - ROLLBACK && below(w, 2))
+        if (w->seq[s].n && w->seq[s].n < w->longest - ROLLBACK && below(w, 2))
             ask[n++] = (rt_draft_request){ s, below(w, w->t->model->hp.n_vocab), 1 + below(w, ROLLBACK) };
     if (!n) return;
     const int64_t launched = launches;
@@ -344,34 +350,39 @@ static void draft(world *w)
     }
 }
 
-static void drive(const rt_model *model, const char *name, int64_t n_operations, uint64_t seed, int prefixes)
+static void drive(const rt_model *model, const char *name, int64_t n_operations, uint64_t seed, int prefixes,
+                  int32_t digits)
 {
+    const int32_t n_cells = digits ? 350 : 150;
     static const int32_t caches[2][4] = { { 0 }, { 6, 20, 1, 3 } };
     static const int32_t batches[4] = { 64, 5, 17, 1 }, cells[4] = { GDN_F32, GDN_F16, GDN_BF16, GDN_Q8_0 };
     const int32_t kv_type = cells[((uint64_t)model->hp.arch + seed + (uint64_t)prefixes) % 4];
     const int64_t each = 400;
     truth *t = calloc(1, sizeof *t);
-    world w = { .t = t, .random = seed, .prefixes = prefixes };
+    world w = { .t = t,
+                .random = seed,
+                .prefixes = prefixes,
+                .longest = digits ? CHUNKED_LENGTH : RECURRENCE_LENGTH,
+                .most = digits ? CHUNKED_MOST : RECURRENCE_MOST };
     NEED(t);
     t->model = model;
     t->engine = fixture_open(model, &(fixture_engine)FIELDS(.n_seqs = 1, .n_ctx = MAX_LENGTH + ROLLBACK + 1,
-                                                            .n_batch = 32, .n_rollback = ROLLBACK,
+                                                            .digits = digits, .n_batch = 32, .n_rollback = ROLLBACK,
                                                             .draft = model->hp.n_mtp, .kv_type = kv_type));
     for (int64_t i = 0; i < n_operations && test_failed < 5; i++) {
         if (i % each == 0) { /* another engine: other micro-batches, threads, rollbacks */
             const int64_t k = i / each;
             w.evicted += w.e ? (int64_t)rt_memory_prefix_stats_of(w.m).n_evicted : 0;
             rt_engine_destroy(w.e);
-            w.e = fixture_open(model,
-                               &(fixture_engine)FIELDS(.n_seqs = N_SEQS, .n_ctx = N_CELLS, .n_cells = N_CELLS,
-                                                       .n_batch = batches[k % 4], .n_threads = 1 + (int32_t)(k % 2),
-                                                       .n_rollback = ROLLBACK, .draft = model->hp.n_mtp,
-                                                       .kv_type = kv_type, .n_prefixes = caches[prefixes][k % 4],
-                                                       .prefix_interval = (int32_t[]){ 3, 1, 2, 7 }[k % 4],
-                                                       .rollback = (k ^ k >> 2 ^ (int64_t)model->hp.arch) & 1
-                                                                       ? RT_ROLLBACK_SNAPSHOTS
-                                                                       : RT_ROLLBACK_LOG,
-                                                       .commit_after = (int32_t[]){ 1, 3, 0, 2 }[k / 2 % 4]));
+            w.e = fixture_open(
+                model, &(fixture_engine)
+                           FIELDS(.n_seqs = N_SEQS, .n_ctx = n_cells, .n_cells = n_cells, .digits = digits,
+                                  .n_batch = batches[k % 4], .n_threads = 1 + (int32_t)(k % 2), .n_rollback = ROLLBACK,
+                                  .draft = model->hp.n_mtp, .kv_type = kv_type, .n_prefixes = caches[prefixes][k % 4],
+                                  .prefix_interval = digits ? 32 + 32 * (k & 1) : (int32_t[]){ 3, 1, 2, 7 }[k % 4],
+                                  .rollback = (k ^ k >> 2 ^ (int64_t)model->hp.arch) & 1 ? RT_ROLLBACK_SNAPSHOTS
+                                                                                         : RT_ROLLBACK_LOG,
+                                  .commit_after = (int32_t[]){ 1, 3, 0, 2 }[k / 2 % 4]));
             w.m = rt_engine_memory(w.e);
             memset(w.seq, 0, sizeof w.seq);
             must_be_whole(&w);
@@ -402,7 +413,7 @@ static void drive(const rt_model *model, const char *name, int64_t n_operations,
            (long long)w.rollbacks, (long long)w.refused, (long long)w.failed, (long long)w.lost, (long long)w.folds,
            (long long)w.drafts, (long long)w.anew, (long long)w.started, (long long)w.evicted);
     /* or it tested less than it says */
-    REQUIRE(w.rows && w.rollbacks && w.refused && w.failed && w.lost && w.folds && w.logs &&
+    REQUIRE(w.rows && w.rollbacks && w.refused && w.failed && w.lost && (w.folds || digits) && w.logs &&
             ((w.drafts && w.anew) || !model->hp.n_mtp));
     REQUIRE((w.started && w.evicted && w.kept > 20) || !prefixes);
     rt_engine_destroy(w.e);
@@ -413,10 +424,11 @@ static void drive(const rt_model *model, const char *name, int64_t n_operations,
 int main(int argc, char **argv)
 {
     NEED(argc >= 2);
+    const int chunked = argc > 4 && !strcmp(argv[4], "chunked");
     for (int i = 0; i < FIXTURE_TINY; i++) {
         rt_model *model = fixture_tiny_model(argv[1], i);
         drive(model, fixture_tiny[i], argc > 2 ? strtoll(argv[2], NULL, 0) : 3000,
-              argc > 3 ? strtoull(argv[3], NULL, 0) : 1, argc > 4 && !strcmp(argv[4], "prefixes"));
+              argc > 3 ? strtoull(argv[3], NULL, 0) : 1, argc > 4, chunked ? i ? 2 : 3 : 0);
         rt_model_free(model);
     }
     return test_summary();

@@ -76,15 +76,18 @@ static void tap(void *user, int32_t layer, const float *rows, int32_t n_rows, in
                 golden_range(of, all), layer == t->n_layer ? "final" : "hidden", layer);
 }
 
+static float end_logits[4][512]; /* after the last token, by digits */
+
 /* All tokens, in calls of `chunk` and micro-batches of n_batch. */
-static void trunk(const rt_model *model, const gdng_file *g, comparison *c, int32_t chunk, int32_t n_batch)
+static void trunk(const rt_model *model, const gdng_file *g, comparison *c, int32_t chunk, int32_t n_batch,
+                  int32_t digits)
 {
     const gdng_tensor *tokens = gdng_find(g, "tokens"), *logits = gdng_find(g, "logits");
     const int32_t n = (int32_t)tokens->dims[0], V = model->hp.n_vocab;
     NEED(logits && logits->dims[0] == n && logits->dims[1] == V &&
          gdng_find(g, "hidden")->dims[0] == model->hp.n_layer && n <= 64);
     const double range = golden_range(logits->data, (int64_t)n * V);
-    rt_engine *e = fixture_open(model, &(fixture_engine){ .n_batch = n_batch, .n_rollback = 2 });
+    rt_engine *e = fixture_open(model, &(fixture_engine){ .n_batch = n_batch, .n_rollback = 2, .digits = digits });
     tapped t = { g, c, 0, model->hp.n_layer, 0 };
     rt_engine_tap(e, tap, &t);
     int32_t seq[64] = { 0 };
@@ -98,6 +101,8 @@ static void trunk(const rt_model *model, const gdng_file *g, comparison *c, int3
         for (int32_t i = 0; i < rows; i++)
             compare(c, rt_engine_logits(e, i), (const float *)logits->data + (int64_t)(p + i) * V, V, range, "logits",
                     p + i);
+        NEED(V <= 512);
+        memcpy(end_logits[digits], rt_engine_logits(e, rows - 1), 4 * (size_t)V);
     }
     REQUIRE(t.seen == n * (model->hp.n_layer + 1)); /* every layer was looked at */
     rt_engine_destroy(e);
@@ -237,21 +242,27 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
         char name[64];
         gdng_file g;
-        comparison c = { 0, files[i].tolerance, 0, 0 }, draft = c;
+        comparison c = { 0, files[i].tolerance, 0, 0 }, draft = c, three = c;
+        comparison two = { 0, 50 * files[i].tolerance, 0, 0 };
         (void)snprintf(name, sizeof name, "fixtures/%s.golden", files[i].name);
         gdng_load(&g, argv[1], name);
         (void)snprintf(name, sizeof name, "fixtures/%s.gguf", files[i].name);
         rt_model *model = fixture_model(argv[1], name);
-        trunk(model, &g, &c, 64, 64);
-        trunk(model, &g, &c, 1, 64);
-        trunk(model, &g, &c, 7, 64);
-        trunk(model, &g, &c, 64, 5);
+        trunk(model, &g, &c, 64, 64, 0);
+        trunk(model, &g, &c, 1, 64, 0);
+        trunk(model, &g, &c, 7, 64, 0);
+        trunk(model, &g, &c, 64, 5, 0);
+        trunk(model, &g, &two, 7, 64, 2);
+        trunk(model, &g, &three, 64, 5, 3);
+        const size_t row = 4 * (size_t)model->hp.n_vocab;
+        REQUIRE(memcmp(end_logits[0], end_logits[2], row) && memcmp(end_logits[0], end_logits[3], row) &&
+                memcmp(end_logits[2], end_logits[3], row)); /* three forms, three results */
         if (model->hp.n_mtp) draft_head(model, &g, &draft);
         const double mean = sqrt(c.squares / (double)c.n);
         REQUIRE(mean < 0.1 * c.tolerance);
         printf("%-20s trunk %.2e of the range (mean %.1e), %lld values", files[i].name, c.worst, mean, (long long)c.n);
         if (model->hp.n_mtp) printf("; draft head %.2e, %lld values", draft.worst, (long long)draft.n);
-        printf("\n");
+        printf("; chunked form %.2e, with 2 digits %.2e\n", three.worst, two.worst);
         rt_model_free(model);
         free(g.block);
     }

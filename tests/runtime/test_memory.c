@@ -228,6 +228,14 @@ static void sizes(void)
         REQUIRE(!log || b.snapshots == 2 * seqs * R * CHANNELS * 4);
         REQUIRE((b.snapshots == 0) == (R == 0) && b.hidden == (i & 1 ? seqs * (R + 1) * EMBD * 4 : 0));
         rt_memory_destroy(m);
+        rt_memory_desc chunked = desc; /* bytes of digits, a factor per value channel, and always a log */
+        chunked.digits = 2 + i % 2;
+        NEED(!rt_memory_size(&chunked, &b) && !rt_memory_create(&chunked, &m));
+        REQUIRE(b.state == 2 * seqs * HEADS * STATE * (STATE * (uint64_t)chunked.digits + 4) &&
+                b.state == 2 * m->state[0].bytes);
+        REQUIRE(b.log == 2 * seqs * (RT_CHUNK + R) * 4 * (STATE + HEADS * STATE + HEADS) &&
+                b.log == 2 * m->log[0].bytes && b.snapshots == 2 * seqs * R * CHANNELS * 4);
+        rt_memory_destroy(m);
     }
     /* a row beyond 2^31 elements, and more than there can be */
     model.hp = (rt_hparams)FIELDS(.n_embd = 4096, .n_mtp = 0, .n_head_kv = 4, .head_dim = 256, .conv_kernel = 4,
@@ -266,6 +274,9 @@ static void sizes(void)
     DESC("prefix_interval is 0; 1 and more", .n_prefixes = 1);
     DESC("rollback is 7; ", .rollback = (rt_rollback)7);
     DESC("commit_after is 65537; 0 to 2^16", .commit_after = 65537);
+    DESC("digits is 1; 0 (recurrence), 2 and 3", .digits = 1);
+    DESC("prefix_interval is 48; the chunked form has states at multiples of 32", .digits = 3; bad.n_prefixes = 1;
+         bad.prefix_interval = 48);
 #undef DESC
     FAILS(rt_memory_create(&good, &m), NO, "it needs a context for states");
     REQUIRE(!m);

@@ -50,9 +50,9 @@ static void make_text(const rt_model *model, uint64_t seed, int32_t *token)
 /* Tokens [from, to) of the text to a sequence that has those before. */
 static gdn_status feed(rt_engine *e, int32_t seq, const int32_t *text, int32_t from, int32_t to)
 {
-    int32_t of[LENGTH];
-    uint8_t all[LENGTH];
-    for (int32_t i = 0; i < LENGTH; i++) of[i] = seq;
+    int32_t of[3 * LENGTH];
+    uint8_t all[3 * LENGTH];
+    for (int32_t i = 0; i < 3 * LENGTH; i++) of[i] = seq;
     memset(all, 1, sizeof all);
     const rt_batch batch = { to - from, text + from, of, all, 0 };
     return rt_engine_decode(e, &batch);
@@ -357,6 +357,33 @@ static void tails(const rt_model *model)
             }
 }
 
+/* In the chunked form what is kept ends at the last multiple of 32. So it does after a step that crossed it without
+ * writing its state, and after as many rejected drafts as there can be. */
+static void multiples(const rt_model *model)
+{
+    static const struct {
+        int32_t first, drafts, accepted; /* tokens read at once, then those of a step, of which so many stay */
+    } cases[] = { { 62, 4, 4 }, { 94, 4, 1 }, { 91, 4, 4 }, { 62, 4, 1 }, { 30, 2, 2 }, { 63, 1, 1 }, { 20, 4, 2 } };
+    int32_t text[3 * LENGTH];
+    for (uint64_t i = 0; i < 3; i++) make_text(model, 70 + i, text + i * LENGTH);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        fixture_engine with = FIELDS(.n_seqs = 2, .n_batch = 128, .n_rollback = R, .draft = 1, .n_prefixes = 4,
+                                     .prefix_interval = 128, .digits = 2 + (int32_t)i % 2);
+        pair p = { .model = model, .e = fixture_open(model, &with) };
+        p.m = rt_engine_memory(p.e);
+        with.n_prefixes = 0;
+        p.plain = fixture_open(model, &with);
+        const int32_t first = cases[i].first, end = first + cases[i].accepted, kept = end / RT_CHUNK * RT_CHUNK;
+        NEED(!feed(p.e, 0, text, 0, first) && !feed(p.e, 0, text, first, first + cases[i].drafts));
+        NEED(!rt_memory_seq_rm(p.m, 0, end, -1) && !rt_memory_prefix_keep(p.m, 0));
+        REQUIRE(memory_prefix_find(p.m, text, end) == kept, "case %d", (int)i);
+        go_on(&p, 0, text, end + 5); /* what was kept takes nothing from the sequence */
+        REQUIRE(start(&p, 1, text, 3 * LENGTH) == kept);
+        go_on(&p, 1, text, 3 * LENGTH);
+        close_pair(&p);
+    }
+}
+
 /* Tails that end at different places after the same interval: the longest one is found that begins the text. */
 static void longest_tail(const rt_model *model)
 {
@@ -503,6 +530,7 @@ int main(int argc, char **argv)
         taken_back(model);
         lost_end(model);
         if (i == 0) tails(model);
+        multiples(model);
         longest_tail(model);
         many_tails(model);
         if (model->hp.n_mtp) drafts(model);

@@ -427,6 +427,26 @@ static void contradictions(const rt_model *model, save *s)
     rt_engine_destroy(e);
 }
 
+/* A record of the chunked form whose length is no multiple of 32. */
+static void odd_length(const rt_model *model, save *s)
+{
+    rt_engine *e[2];
+    for (int i = 0; i < 2; i++)
+        e[i] = fixture_open(model, &(fixture_engine)FIELDS(.n_batch = LENGTH, .n_prefixes = 2, .prefix_interval = 64,
+                                                           .digits = 3, .kv_type = kv_type));
+    rt_memory *m = rt_engine_memory(e[0]);
+    rt_prefix_saved loaded;
+    rt_save_prefix r;
+    NEED(!feed(e[0], text[0], 0, LENGTH) && !rt_memory_prefix_keep(m, 0));
+    (void)saved_of(e[0], UINT64_MAX, s);
+    memcpy(&r, s->bytes + sizeof(rt_save_prefixes), sizeof r);
+    REQUIRE(r.length == RT_CHUNK);
+    r.length--;
+    put_record(m, s->bytes + sizeof(rt_save_prefixes), &r);
+    FAILS(load(e[1], s->bytes, s->n, &loaded), GDN_INVALID_ARGUMENT, "number 0 contradicts itself");
+    for (int i = 0; i < 2; i++) rt_engine_destroy(e[i]);
+}
+
 /* ---- What there is no room for ---- */
 
 static void little_room(const rt_model *model, save *s)
@@ -475,6 +495,7 @@ int main(int argc, char **argv)
         refusals(models[i], models[(i + 1) % FIXTURE_TINY], &s);
         signed_records(models[i], &s);
         contradictions(models[i], &s);
+        odd_length(models[i], &s);
         little_room(models[i], &s);
     }
     for (int i = 0; i < FIXTURE_TINY; i++) rt_model_free(models[i]);

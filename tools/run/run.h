@@ -16,7 +16,7 @@
 
 typedef struct run_options {
     const char *model, *system, *chat_template, *chat_template_kwargs, *reasoning, *save, *load, *spec, *rollback,
-        *backend, *implementation, *level, *isa, *kv, *prefix_file, *perplexity, *draft_model;
+        *backend, *implementation, *level, *isa, *kv, *form, *prefix_file, *perplexity, *draft_model;
     cli_texts prompt, file, stop;
     cli_list widths;
     int64_t n_predict, parallel, draft_max, draft_vocab, device, threads, context, batch, step_rows, cells, top_k,
@@ -132,6 +132,7 @@ int run_in_range(const char *name, int64_t value, int64_t low, int64_t high); /*
 int run_talks(void);                                 /* true for a conversation, false for one message per -p and -f */
 int run_spec_named(const char *name, rt_spec *spec); /* 0: not a name of a kind; auto is not one           */
 rt_rollback run_rollback(void);                      /* --rollback, or the default                       */
+int32_t run_digits(void);                            /* --form, as rt_engine_desc.digits has it          */
 int run_check_drafts(rt_spec spec); /* checks draft options for the resolved kind                         */
 /* Chooses the sampling parameters: in a chat from the model file or the defaults, which stderr reports. */
 int run_choose_sampling(const run_session *s);

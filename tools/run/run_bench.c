@@ -317,12 +317,12 @@ static int measure_width(setting *rows, int n, setting *alone, const int32_t *to
     return output_flush();
 }
 
-/* True if the kind is measured; both methods of rollback are, unless one was given. */
+/* True if the kind is measured; both methods of rollback are, unless one was given or the form has one only. */
 static int wanted(const run_session *s, int kind)
 {
     const rt_spec spec = kinds[kind].spec;
     if (spec == RT_SPEC_OFF) return 1;
-    if (run_opt.rollback && kinds[kind].rollback != s->rollback) return 0;
+    if ((run_opt.rollback || run_digits()) && kinds[kind].rollback != s->rollback) return 0;
     return spec == RT_SPEC_MTP ? s->spec == RT_SPEC_MTP : strcmp(run_opt.spec, "off") != 0;
 }
 

@@ -232,6 +232,7 @@ int run_open_engine(run_session *s, int32_t n_seqs, rt_spec spec, rt_rollback ro
     d.n_batch = (int32_t)run_opt.batch;
     d.n_rollback = spec == RT_SPEC_OFF ? 0 : (int32_t)run_opt.draft_max;
     d.rollback = rollback;
+    d.digits = run_digits();
     d.draft = spec == RT_SPEC_MTP;
     d.draft_vocab = (int32_t)run_opt.draft_vocab;
     if (s->talks) { /* see rt_conversation_desc */

@@ -3,6 +3,7 @@
 #include <time.h>
 
 #include "tools/run/run.h"
+#include "tools/cli/target.h"
 #include "runtime/decode/sampling_defaults.h"
 
 run_options run_opt;
@@ -125,6 +126,10 @@ static const cli_option option_table[] = {
       "type of KV cells: f16 (default), bf16, f32, or q8_0, which takes\n"
       "half the memory of f16 and rounds more",
       0 },
+    { "form", CLI_STRING, &run_opt.form, "NAME",
+      "numerical form of gated_delta_net: recurrence (default), chunked\n"
+      "(3 digits) or chunked2 (2 digits). It changes the text",
+      0 },
     { "threads", CLI_INT, &run_opt.threads, "N", "threads (default: one per processor)", 't' },
     { "backend", CLI_STRING, &run_opt.backend, "NAME",
       "backend of the recurrent kernels and states: cpu (default),\n"
@@ -245,8 +250,8 @@ const cli_command run_command = {
     "JSON has the reason as \"finish\": stop, string, length, context, or cancelled after Ctrl-C. \"text\" ends\n"
     "before the stop string, \"tokens\" after the token that completed it.\n"
     "\n"
-    "The tokens depend only on the model, the prompt, the sampling options, the seed, --ctx and --kv (and on the\n"
-    "date, where a chat template writes it). They do not depend on --parallel, --cells, --prefix-cache, --spec, "
+    "The tokens depend only on the model, the prompt, the sampling options, the seed, --ctx, --kv and --form (and on\n"
+    "the date, where a chat template writes it). They do not depend on --parallel, --cells, --prefix-cache, --spec, "
     "--rollback, --batch, --threads, --isa or --backend.\n"
     "A prompt has at most 64 MiB.\n"
     "\n"
@@ -281,6 +286,8 @@ rt_rollback run_rollback(void)
     return run_opt.rollback && !strcmp(run_opt.rollback, "snapshots") ? RT_ROLLBACK_SNAPSHOTS : RT_ROLLBACK_LOG;
 }
 
+int32_t run_digits(void) { return !strcmp(run_opt.form, "recurrence") ? 0 : !strcmp(run_opt.form, "chunked2") ? 2 : 3; }
+
 int run_in_range(const char *name, int64_t value, int64_t low, int64_t high)
 {
     if (value >= low && value <= high) return 1;
@@ -295,6 +302,7 @@ void run_set_defaults(void)
     run_opt.spec = "auto";
     run_opt.backend = "cpu";
     run_opt.kv = "f16";
+    run_opt.form = "recurrence";
     run_opt.n_predict = RUN_NOT_GIVEN;
     run_opt.reasoning = "auto";
     run_opt.draft_max = 2;
@@ -347,6 +355,25 @@ static int parse_seed(void)
     return 1;
 }
 
+/* Checks --form, and refuses options that do not go with the chunked form. */
+static int check_form(void)
+{
+    const int32_t digits = run_digits();
+    uint32_t backend;
+    if (strcmp(run_opt.form, rt_form_name(digits)) != 0)
+        return cli_error(run_caller, "--form is '%s'; recurrence, chunked and chunked2 are allowed", run_opt.form);
+    if (!digits) return 0;
+    if (target_backend(run_opt.backend, &backend) && backend != GDN_BACKEND_CPU && backend != GDN_BACKEND_REFERENCE)
+        return cli_error(run_caller, "--form %s: backend %s has no chunked form; cpu and reference have it",
+                         run_opt.form, run_opt.backend);
+    if (run_rollback() != RT_ROLLBACK_LOG)
+        return cli_error(run_caller, "--rollback snapshots: --form %s always has a log", run_opt.form);
+    if (run_opt.prefix_interval % RT_CHUNK)
+        return cli_error(run_caller, "--prefix-interval is %lld; with --form %s it is a multiple of %d",
+                         (long long)run_opt.prefix_interval, run_opt.form, RT_CHUNK);
+    return 0;
+}
+
 int run_check_engine_options(void)
 {
     const int64_t big = 1 << 26;
@@ -359,6 +386,7 @@ int run_check_engine_options(void)
         return cli_error(run_caller, "--spec is '%s'; mtp, ngram, off and auto are allowed", run_opt.spec);
     if (run_opt.rollback && strcmp(run_opt.rollback, "log") != 0 && strcmp(run_opt.rollback, "snapshots") != 0)
         return cli_error(run_caller, "--rollback is '%s'; log and snapshots are allowed", run_opt.rollback);
+    if (check_form()) return 2;
     return run_in_range("parallel", run_opt.parallel, 0, 1024) && run_in_range("draft-max", run_opt.draft_max, 1, 64) &&
                    run_in_range("draft-vocab", run_opt.draft_vocab, 0, big) &&
                    run_in_range("threads", run_opt.threads, 0, 1024) && run_in_range("ctx", run_opt.context, 0, big) &&
@@ -375,8 +403,9 @@ int run_check_engine_options(void)
 /* --perplexity reads its file as that of -f, without drafts. Refuses all options but these. */
 static int check_perplexity(void)
 {
-    static const char useful[] = "model,keep-newline,no-escape,special,ctx,batch,kv,threads,backend,device,impl,level,"
-                                 "isa,memory,json,perplexity";
+    static const char useful[] =
+        "model,keep-newline,no-escape,special,ctx,batch,kv,form,threads,backend,device,impl,level,"
+        "isa,memory,json,perplexity";
     if (!run_opt.perplexity) return 0;
     for (const cli_option *o = option_table; o->name; o++)
         if (cli_given(&run_command, o->name) && !cli_listed(useful, o->name))

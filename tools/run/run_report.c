@@ -122,6 +122,7 @@ void run_begin_json(json_writer *w, const run_session *s, rt_engine *engine)
     json_put_string(w, "model", run_opt.model);
     json_put_string(w, "architecture", rt_arch_name(s->model->hp.arch));
     json_put_string(w, "backend", run_opt.backend);
+    json_put_string(w, "form", run_opt.form);
     json_put_string(w, "isa", rt_dense_isa(rt_engine_dense(engine)));
 }
 

@@ -41,7 +41,7 @@ static const cli_option own[] = {
 };
 static const cli_names of_run = {
     "model,chat-template,chat-template-kwargs,reasoning,spec,draft-model,draft-max,draft-vocab,rollback,"
-    "p-min,always-draft,ctx,cells,prefix-interval,prefix-file,batch,step,kv,threads,"
+    "p-min,always-draft,ctx,cells,prefix-interval,prefix-file,batch,step,kv,form,threads,"
     "backend,device,impl,level,isa,memory"
 };
 static cli_option option_table[65]; /* made when the command begins; ends with a NULL */
@@ -61,7 +61,7 @@ static const cli_command serve_command = {
     "Standard output gets one line, 'gdn serve: listening on http://127.0.0.1:8080', once requests are accepted.\n"
     "Endpoints: / (a page to chat), /v1/models, /v1/completions, /v1/chat/completions, /tokenize, /health, /metrics.\n"
     "\n"
-    "A text depends only on the model, the request, --ctx and --kv, and not on other requests. What a request\n"
+    "A text depends only on the model, the request, --ctx, --kv and --form, and not on other requests. What a request\n"
     "does not set is as in gdn run: completions take the most likely token, and chats the model file's sampling\n"
     "parameters. A request without a seed gets a random one, and the answer tells it.\n"
     "\n"
