@@ -11,7 +11,9 @@
 #include "core/structs.h"
 #include "numerics/checksum.h"
 
-#define ANY_TYPE (1u << GDN_F32 | 1u << GDN_F16 | 1u << GDN_BF16 | 1u << GDN_Q8_0 | 1u << GDN_I32 | 1u << GDN_I64)
+#define DIGITS (1u << GDN_DIGITS2 | 1u << GDN_DIGITS3)
+#define ANY_TYPE                                                                                                       \
+    (1u << GDN_F32 | 1u << GDN_F16 | 1u << GDN_BF16 | 1u << GDN_Q8_0 | 1u << GDN_I32 | 1u << GDN_I64 | DIGITS)
 static const char magic[8] = "gdn rec";
 enum { VERSION = 1, MOST_ITEMS = 1 << 16 };
 #define MOST_BYTES (UINT64_C(1) << 46)

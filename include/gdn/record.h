@@ -42,9 +42,10 @@
  * Thread-safety: as gdn_buffer_read(). */
 typedef struct gdn_record_item {
     const char *name;
-    gdn_tensor memory; /* F32, F16, BF16, Q8_0, I32 or I64                                              */
+    gdn_tensor memory; /* of any type; elements of DIGITS2 and DIGITS3 are bytes                        */
     int64_t extent[5]; /* of the axes of memory.stride, outermost first, then elements of the contiguous one */
-    int32_t layout;    /* the caller's, which must be the same for writing and reading: a gdn_state_layout   */
+    int32_t layout;    /* the caller's, which must be the same for writing and reading: a gdn_state_layout; for F32
+                          states of the chunked form another number, such as 16 + digits                       */
     int32_t reserved;  /* 0                                                                               */
 } gdn_record_item;
 #define GDN_RECORD_ITEM                                                                                                \

@@ -161,6 +161,28 @@ static void foreign(void)
     REFUSED(gdn_record_bytes(ctx, &to.record, &size), "more than 2^46 bytes");
 }
 
+/* A slot of states of the chunked form, by its type. */
+static void digits(void)
+{
+    enum { SLOT = 2 * (2 * 256 + 64) }; /* slot_bytes of two heads of 16, 2 digits */
+    static _Alignas(16) unsigned char pool[2][SLOT];
+    uint64_t size = 0;
+    fill(&from, 1);
+    describe(&from, 0, 0);
+    from.item[0] = (gdn_record_item)GDN_RECORD_ITEM;
+    from.item[0].name = "state 0";
+    from.item[0].memory = (gdn_tensor){ .data = pool, .dtype = GDN_DIGITS2 };
+    from.item[0].extent[4] = SLOT;
+    for (int i = 0; i < SLOT; i++) pool[0][i] = (unsigned char)(i % 251);
+    REQUIRE(gdn_record_bytes(ctx, &from.record, &size) == GDN_OK && size <= sizeof bytes);
+    REQUIRE(gdn_record_write(ctx, &from.record, bytes, size) == GDN_OK);
+    from.item[0].memory.dtype = GDN_DIGITS3;
+    REFUSED(gdn_record_read(ctx, &from.record, bytes, size), "'state 0' has dtype 7");
+    from.item[0].memory.dtype = GDN_DIGITS2;
+    from.item[0].memory.offset = SLOT;
+    REQUIRE(gdn_record_read(ctx, &from.record, bytes, size) == GDN_OK && !memcmp(pool[0], pool[1], SLOT));
+}
+
 int main(void)
 {
     const gdn_context_desc desc = GDN_INIT(gdn_context_desc);
@@ -168,6 +190,7 @@ int main(void)
     moves();
     damage();
     foreign();
+    digits();
     gdn_context_destroy(ctx);
     return test_summary();
 }
