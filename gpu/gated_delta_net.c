@@ -21,7 +21,7 @@ void gdn_gpu_plan_gated_delta_net(const gdn_gpu_device *dev, const gdn_gated_del
     plan->gpu.blocks = gdn_gpu_parts((uint64_t)p->head_dim_v, values);
     plan->n_items = (int64_t)gdn_gpu_product((uint64_t)p->n_seqs * (uint64_t)p->n_heads_v, plan->gpu.blocks);
     if ((uint64_t)plan->n_items > dev->most_blocks) plan->refused = GDN_REFUSED_BLOCKS;
-    if (p->digits) plan->refused = GDN_REFUSED_FORM;
+    if (p->digits && !dev->chunked) plan->refused = GDN_REFUSED_FORM;
 }
 
 gdn_gated_delta_net_call gdn_gpu_call_gated_delta_net(const gdn_gpu_device *dev, const gdn_problem *problem,
