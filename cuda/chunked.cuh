@@ -74,8 +74,8 @@ template <int DIGITS> GDN_INLINE uint32_t word_of(const int (&n)[4], int a)
 // ---- Products: 16 rows by 32 elements, with columns of 8 channels.
 GDN_INLINE void mma(int (&c)[4], const uint4 &a, uint2 b)
 {
-#if defined(GDN_SIMT)
-    simt_mma_s8(c, a, b);
+#if !defined(__CUDACC__)
+    __mma_m16n8k32_s8(c, a, b);
 #elif defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
     asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
                  : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])

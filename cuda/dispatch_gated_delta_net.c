@@ -96,7 +96,7 @@ static choice_t choose(const gdn_cuda_device *dev, const gdn_gated_delta_net_cal
 enum { PREPARE_BLOCKS = 4096 };
 
 /* What the kernels receive, but for addresses. A sequence has a record for every 32 of its tokens in the call, and
- * `spare` more: its first token in the call may be anywhere in a chunk, after at most n_slots tokens in the log. */
+ * `spare` more. These are for entries of the log, at most n_slots, and for chunks that begin before the call. */
 static gdn_cuda_chunked_call chunked_call(const gdn_gated_delta_net_call *p)
 {
     const int32_t n = p->head_dim_k, steps = (n + 31) / 32, sides = p->has & GDN_HAS_READ_KEY ? 3 : 2;
