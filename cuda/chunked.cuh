@@ -43,15 +43,15 @@ struct Record {
     char *key;   // of the key head: digits of R_t and Q_t, and of K_t (sides); of KT_i; left(KT_i)
     float *head; // of a value head
 };
-// Of a value head: A and P with token s outermost, then values of tokens. R, Q: gam times left(). END: decay to
-// token 31.
-enum { OF_A = 0, OF_P = 1024, OF_BETA = 2048, OF_R = 2080, OF_Q = 2112, OF_END = 2144, OF_GAM = 2176, OF_G = 2208 };
+// Of a value head: gam_31; A and P with token s outermost; then values of tokens. R, Q: gam times left(). END: decay to
+// token 31. G: the gate's logarithm.
+enum { OF_GAM = 0, OF_A = 4, OF_P = 1028, OF_BETA = 2052, OF_R = 2084, OF_Q = 2116, OF_END = 2148, OF_G = 2180 };
 
 // Record i of a sequence. Sequences whose tokens do not overlap have records that do not.
 GDN_INLINE Record record_of(const gdn_cuda_chunked_call &c, const Item &w, int64_t i)
 {
     char *at = c.workspace + (w.seq.first / TOKENS + (int64_t)w.seq.s * c.spare + i) * c.record_bytes;
-    return { at + (int64_t)w.kappa * c.key_bytes, (float *)(at + c.heads_at) + w.h * (GDN_CUDA_CHUNKED_HEAD / 4) };
+    return { at + c.keys_at + (int64_t)w.kappa * c.key_bytes, (float *)(at + (int64_t)w.h * GDN_CUDA_CHUNKED_HEAD) };
 }
 GDN_INLINE float *left_of_KT(const gdn_cuda_chunked_call &c, const Record &r) { return (float *)(r.key + c.left_at); }
 

@@ -262,7 +262,7 @@ template <int DIGITS, int KEYS>
 GDN_INLINE void next_state(const gdn_cuda_chunked_call &c, const Item &w, const Record &r, Head<KEYS> &head)
 {
     const bool digits = of_digits(c.call);
-    const float gam = r.head[OF_GAM + TOKENS - 1], *left = left_of_KT(c, r);
+    const float gam = r.head[OF_GAM], *left = left_of_KT(c, r);
     for (int t = part(); t < TOKENS; t += PARTS)
         head.d[t][channel()] = gdn_mul(head.d[t][channel()], r.head[OF_END + t]);
     __syncthreads();

@@ -91,8 +91,8 @@ GDN_INLINE void transpose(const gdn_cuda_chunked_call &c, const Record &r, int i
 
 // prod(R_t, K_s) and prod(Q_t, K_s): a warp has 16 rows t of one side, and all s.
 template <int DIGITS>
-GDN_INLINE void multiply_keys(const gdn_cuda_chunked_call &c, const Item &w, const Record &r, const Prepared &own,
-                              float (&product)[TOKENS / 8][4])
+GDN_INLINE void multiply_keys(const gdn_cuda_chunked_call &c, const Item &w, const Span &at, const Record &r,
+                              const Prepared &own, float (&product)[TOKENS / 8][4])
 {
     const int steps = (w.n_keys + 31) / 32, side = warp() / 2, tile = warp() % 2;
     const char *rows = r.key + side * c.side_bytes;
@@ -113,7 +113,8 @@ GDN_INLINE void multiply_keys(const gdn_cuda_chunked_call &c, const Item &w, con
 #pragma unroll
         for (int i = 0; i < 4; i++) {
             const int t = 16 * tile + row_of(i), of = 8 * s + column_of(i);
-            product[s][i] = gdn_mul(gdn_mul(dot_of(sums, i), own.factor[of]), own.left[side][t]);
+            product[s][i] =
+                of <= t && t < at.n ? gdn_mul(gdn_mul(dot_of(sums, i), own.factor[of]), own.left[side][t]) : 0.0f;
         }
     }
 }
@@ -147,10 +148,10 @@ GDN_INLINE void make_gates(const gdn_gated_delta_net_call &p, const Item &w, con
     own.G[t] = G;
     own.beta[t] = beta;
     r.head[OF_BETA + t] = beta;
-    r.head[OF_R + t] = gdn_mul(gam, own.left[SIDE_R][t]);
-    r.head[OF_Q + t] = gdn_mul(gam, own.left[SIDE_Q][t]);
+    if (t < at.n) r.head[OF_R + t] = gdn_mul(gam, own.left[SIDE_R][t]);
+    if (t < at.n) r.head[OF_Q + t] = gdn_mul(gam, own.left[SIDE_Q][t]);
     r.head[OF_END + t] = gdn_decay_of_steps(end - G);
-    r.head[OF_GAM + t] = gam;
+    if (t == TOKENS - 1) r.head[OF_GAM] = gam;
     r.head[OF_G + t] = g;
 }
 
@@ -181,7 +182,7 @@ GDN_INLINE void prepare_chunk(const gdn_cuda_chunked_call &c, Item &w, const Spa
     __syncthreads();
     if (is_whole(at))
         for (int key = (int)threadIdx.x; key < w.n_keys; key += THREADS) transpose<DIGITS>(c, r, key, own);
-    if (has_tokens(at)) multiply_keys<DIGITS>(c, w, r, own, product);
+    if (has_tokens(at)) multiply_keys<DIGITS>(c, w, at, r, own, product);
     for (int u = 0; u < p.heads_per_key; u++) {
         w.h = p.head_map == GDN_HEADS_TILED ? w.kappa + u * p.n_heads_k : w.kappa * p.heads_per_key + u;
         const Record head = record_of(c, w, i);

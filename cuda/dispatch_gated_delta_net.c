@@ -106,8 +106,8 @@ static gdn_cuda_chunked_call chunked_call(const gdn_gated_delta_net_call *p)
     c.transposed_at = sides * c.side_bytes;
     c.left_at = c.transposed_at + n / 16 * p->digits * 512;
     c.key_bytes = c.left_at + 4 * n;
-    c.heads_at = (int64_t)p->n_heads_k * c.key_bytes;
-    c.record_bytes = c.heads_at + (int64_t)p->n_heads_v * GDN_CUDA_CHUNKED_HEAD;
+    c.keys_at = (int64_t)p->n_heads_v * GDN_CUDA_CHUNKED_HEAD;
+    c.record_bytes = c.keys_at + (int64_t)p->n_heads_k * c.key_bytes;
     const int64_t most = p->n_tokens / 32 + (int64_t)c.spare,
                   fill = 1 + (int64_t)(PREPARE_BLOCKS / (heads ? heads : 1));
     c.parts = (int32_t)(most < fill ? most : fill);

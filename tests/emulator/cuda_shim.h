@@ -190,7 +190,8 @@ template <class T> static inline T __shfl_down_sync(unsigned mask, T value, unsi
     return simt_shuffle(mask, value, lane - first + by < (unsigned)width ? lane + by : lane, SIMT_HERE);
 }
 
-/* mma.sync.m16n8k32 of signed bytes, which are added in integers of 32 bits. CUDA has an instruction, and no intrinsic. */
+/* mma.sync.m16n8k32 of signed bytes, which are added in integers of 32 bits. CUDA has an instruction, and no intrinsic.
+ */
 static inline void __mma_m16n8k32_s8(int (&c)[4], const uint4 &a, uint2 b, SIMT_SITE)
 {
     simt_mma x = { { c[0], c[1], c[2], c[3] }, { a.x, a.y, a.z, a.w }, { b.x, b.y } };
