@@ -4,7 +4,7 @@
 #include "cuda/chunked_chain.cuh"
 #include "cuda/chunked_prepare.cuh"
 
-GDN_KERNEL(gdn_cuda_chunked_prepare, gdn_cuda_chunked_call, GDN_BLOCKS(chunked::THREADS, 4))
+GDN_KERNEL(gdn_cuda_chunked_prepare, gdn_cuda_chunked_call, GDN_BLOCKS(chunked::THREADS, 3))
 {
     __shared__ chunked::Prepared own;
     if (p.call.digits == 2) chunked::prepare<2>(p, own);
