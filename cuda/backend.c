@@ -20,9 +20,15 @@ static uint64_t identity(const void *device)
 static void explain(const void *device, const gdn_problem *problem, const gdn_plan *plan, char reason[GDN_REASON_MAX])
 {
     const gdn_gated_delta_net_call *p = &problem->gated_delta_net;
-    (void)device, (void)plan;
-    (void)snprintf(reason, GDN_REASON_MAX, "n_heads_v is %d; a CUDA grid has at most %d of them", (int)p->n_heads_v,
-                   GDN_CUDA_MAX_BLOCKS_YZ);
+    (void)device;
+    if (plan->refused == GDN_REFUSED_GATE)
+        (void)snprintf(reason, GDN_REASON_MAX,
+                       "gate is %d (GDN_GATE_CHANNEL) and chunked is given; the cuda backend has the chunked form with "
+                       "GDN_GATE_SCALAR (0)",
+                       (int)p->gate);
+    else
+        (void)snprintf(reason, GDN_REASON_MAX, "n_heads_v is %d; a CUDA grid has at most %d of them", (int)p->n_heads_v,
+                       GDN_CUDA_MAX_BLOCKS_YZ);
 }
 
 static gdn_status probe_kernel(void *device, void *memory)

@@ -24,6 +24,7 @@ _Static_assert(sizeof(void *) == 8, "a CUdeviceptr travels in gdn_span.data, whi
     X(delta_decode_4) X(delta_decode_4_channel)                                                   \
     X(delta_rows_4) X(delta_rows_4_channel) X(delta_rows_general) X(delta_rows_general_channel)   \
     X(delta_tiles_4) X(delta_tiles_4_channel) X(delta_tiles_4_wide) X(delta_tiles_4_wide_channel) \
+    X(chunked_prepare) X(chunked_128) X(chunked_256)                                              \
     X(conv_4) X(conv_general) X(conv_tree)                                                        \
     X(rows_clear) X(rows_enter) X(rows_write)                                                     \
     X(probe_arithmetic)

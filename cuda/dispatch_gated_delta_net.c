@@ -1,6 +1,8 @@
 /* gated_delta_net: chooses the device kernel and launches it. The kernels define how the work is divided. */
 #include "cuda/device.h"
 
+#include "cuda/chunked.h"
+
 /* The bits of all addresses of rows, for alignment. Rows of 16-bit elements are loaded 8 bytes at a time. */
 static uint64_t token_bits(const gdn_token_view *view)
 {
@@ -88,18 +90,74 @@ static choice_t choose(const gdn_cuda_device *dev, const gdn_gated_delta_net_cal
                        GDN_CUDA_DELTA_VALUES(channel || p->rounding_interval ? 1 : 2) };
 }
 
+/* ---- The chunked form: the kernel `prepare`, then that of the chain ---- */
+
+/* `prepare` gets about as many thread blocks as fill a device; where there are fewer chunks, one for each. */
+enum { PREPARE_BLOCKS = 4096 };
+
+/* What the kernels receive, but for addresses. A sequence has a record for every 32 of its tokens in the call, and
+ * `spare` more. These are for entries of the log, at most n_slots, and for chunks that begin before the call. */
+static gdn_cuda_chunked_call chunked_call(const gdn_gated_delta_net_call *p)
+{
+    const int32_t n = p->head_dim_k, steps = (n + 31) / 32, sides = p->has & GDN_HAS_READ_KEY ? 3 : 2;
+    const uint64_t heads = gdn_gpu_product((uint64_t)p->n_seqs, (uint64_t)p->n_heads_k);
+    gdn_cuda_chunked_call c = { .call = *p, .spare = (int32_t)((62 + (int64_t)p->log.n_slots) / 32) };
+    c.side_bytes = 2 * steps * p->digits * 512;
+    c.transposed_at = sides * c.side_bytes;
+    c.left_at = c.transposed_at + n / 16 * p->digits * 512;
+    c.key_bytes = c.left_at + 4 * n;
+    c.keys_at = (int64_t)p->n_heads_v * GDN_CUDA_CHUNKED_HEAD;
+    c.record_bytes = c.keys_at + (int64_t)p->n_heads_k * c.key_bytes;
+    const int64_t most = p->n_tokens / 32 + (int64_t)c.spare,
+                  fill = 1 + (int64_t)(PREPARE_BLOCKS / (heads ? heads : 1));
+    c.parts = (int32_t)(most < fill ? most : fill);
+    return c;
+}
+
+static void plan_chunked(const gdn_gpu_device *gpu, const gdn_gated_delta_net_call *p, gdn_plan *plan)
+{
+    const gdn_cuda_chunked_call c = chunked_call(p);
+    const uint64_t records = (uint64_t)(p->n_tokens / 32) + (uint64_t)p->n_seqs * (uint64_t)c.spare;
+    gdn_gpu_plan_gated_delta_net(gpu, p, GDN_CUDA_CHUNKED_VALUES, plan);
+    plan->variant = GDN_VARIANT_CHUNKED;
+    plan->workspace_bytes = gdn_gpu_product(records, (uint64_t)c.record_bytes);
+    plan->gpu.device_kernel = p->head_dim_k <= 128 ? GDN_CUDA_chunked_128 : GDN_CUDA_chunked_256;
+    plan->gpu.constants[0] = (uint32_t)p->digits | (uint32_t)(p->state.dtype == GDN_F32) << 8;
+    if (p->gate == GDN_GATE_CHANNEL) plan->refused = GDN_REFUSED_GATE;
+    else if (p->n_heads_v > GDN_CUDA_MAX_BLOCKS_YZ) plan->refused = GDN_REFUSED_HEADS;
+}
+
+static gdn_status run_chunked(gdn_cuda_device *dev, const gdn_problem *problem, const gdn_plan *plan, CUstream on)
+{
+    const gdn_gated_delta_net_call *p = &problem->gated_delta_net;
+    const gdn_gpu_device gpu = gdn_cuda_gpu(dev);
+    const uint32_t threads = 32 * GDN_CUDA_CHUNKED_WARPS;
+    gdn_cuda_chunked_call params = chunked_call(p);
+    params.call = gdn_gpu_call_gated_delta_net(&gpu, problem, plan);
+    params.workspace = problem->workspace;
+    const uint32_t prepare[3] = { (uint32_t)p->n_seqs, (uint32_t)p->n_heads_k, (uint32_t)params.parts },
+                   chain[3] = { (uint32_t)p->n_seqs, (uint32_t)p->n_heads_v, (uint32_t)plan->gpu.blocks };
+    const gdn_status status = gdn_cuda_launch(dev, GDN_CUDA_chunked_prepare, on, prepare, threads, &params);
+    return status ? status
+                  : gdn_cuda_launch(dev, (gdn_cuda_kernel)plan->gpu.device_kernel, on, chain, threads, &params);
+}
+
 void gdn_cuda_plan_gated_delta_net(const gdn_context *ctx, const gdn_problem *problem, gdn_plan *plan)
 {
     const gdn_gated_delta_net_call *p = &problem->gated_delta_net;
     const gdn_cuda_device *dev = ctx->state;
     gdn_gpu_device gpu = gdn_cuda_gpu(dev);
+    gpu.most_blocks = UINT64_MAX; /* a grid of three dimensions */
+    if (p->digits) {
+        plan_chunked(&gpu, p, plan);
+        return;
+    }
     const choice_t choice = choose(dev, p);
     gdn_gated_delta_net_call nowhere =
-        *p; /* the form does not depend on addresses: a query without data gets the same */
+        *p; /* the variant does not depend on addresses: a query without data gets the same */
     nowhere.q.data = nowhere.k.data = nowhere.g.data = nowhere.dt_bias.data = 0;
     nowhere.state.data = nowhere.state_out.data = nowhere.log.data = 0;
     plan->variant = in_tiles(&nowhere, 1) ? GDN_VARIANT_TILES : GDN_VARIANT_ROWS;
-    gpu.most_blocks = UINT64_MAX; /* a grid of three dimensions */
     plan->gpu.device_kernel = (int32_t)choice.kernel;
     /* Which shape in the kernel: the self-test runs all. */
     plan->gpu.constants[0] = choice.values | (uint32_t)(p->rounding_interval != 0) << 16 |
@@ -124,5 +182,7 @@ gdn_status gdn_cuda_run_gated_delta_net(void *device, const gdn_problem *problem
         grid[2] += (uint32_t)gdn_gpu_parts((uint64_t)p->head_dim_v, GDN_CUDA_TILES_ROWS_VALUES);
     CUstream on;
     const gdn_status status = gdn_cuda_stream(dev, stream, &on);
-    return status ? status : gdn_cuda_launch(dev, kernel, on, grid, 32 * warps, &params);
+    if (status) return status;
+    return p->digits ? run_chunked(dev, problem, plan, on)
+                     : gdn_cuda_launch(dev, kernel, on, grid, 32 * warps, &params);
 }

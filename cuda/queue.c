@@ -4,9 +4,11 @@
 
 gdn_gpu_device gdn_cuda_gpu(const gdn_cuda_device *dev)
 {
-    return (gdn_gpu_device){
-        .most_blocks = GDN_CUDA_MAX_BLOCKS, .most_slots = UINT64_MAX, .addresses = 1, .bad = dev->bad_address
-    };
+    return (gdn_gpu_device){ .most_blocks = GDN_CUDA_MAX_BLOCKS,
+                             .most_slots = UINT64_MAX,
+                             .addresses = 1,
+                             .chunked = 1,
+                             .bad = dev->bad_address };
 }
 
 /* 1 for a stream of a green context of the gdn_context's primary context. A green context has some of the primary

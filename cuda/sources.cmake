@@ -6,12 +6,12 @@
 # tests/device/cuda/sources.cmake. Only the tests' driver (tests/emulator) accepts it; to NVIDIA's it is an invalid image.
 find_program(GDN_NVCC nvcc PATHS /usr/local/cuda/bin "$ENV{CUDA_HOME}/bin" "$ENV{CUDA_PATH}/bin")
 mark_as_advanced(GDN_NVCC)
-set(gdn_cuda_kernel_sources "${PROJECT_SOURCE_DIR}/cuda/gated_delta_net.cu" "${PROJECT_SOURCE_DIR}/cuda/ssm_conv.cu"
+set(gdn_cuda_kernel_sources "${PROJECT_SOURCE_DIR}/cuda/gated_delta_net.cu" "${PROJECT_SOURCE_DIR}/cuda/chunked.cu" "${PROJECT_SOURCE_DIR}/cuda/ssm_conv.cu"
   "${PROJECT_SOURCE_DIR}/cuda/set_rows.cu" "${PROJECT_SOURCE_DIR}/cuda/probe.cu")
 file(GLOB gdn_cuda_kernel_headers CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/cuda/*.cuh")
 file(GLOB gdn_call_headers CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/call/*.h" "${PROJECT_SOURCE_DIR}/gpu/delta_*.h"
   "${PROJECT_SOURCE_DIR}/gpu/conv.h")
-list(APPEND gdn_cuda_kernel_headers "${PROJECT_SOURCE_DIR}/cuda/shape.h" ${gdn_call_headers} "${PROJECT_SOURCE_DIR}/gpu/probe_call.h" "${PROJECT_SOURCE_DIR}/numerics/elementary.h"
+list(APPEND gdn_cuda_kernel_headers "${PROJECT_SOURCE_DIR}/cuda/shape.h" "${PROJECT_SOURCE_DIR}/cuda/chunked.h" "${PROJECT_SOURCE_DIR}/numerics/chunked.h" ${gdn_call_headers} "${PROJECT_SOURCE_DIR}/gpu/probe_call.h" "${PROJECT_SOURCE_DIR}/numerics/elementary.h"
   "${PROJECT_SOURCE_DIR}/numerics/arithmetic.h" "${PROJECT_SOURCE_DIR}/gpu/convert16.h" "${PROJECT_SOURCE_DIR}/numerics/prepare.h"
   "${PROJECT_SOURCE_DIR}/gpu/set_rows.h" "${PROJECT_SOURCE_DIR}/numerics/q8_0.h")
 

@@ -15,6 +15,7 @@ struct Shape {
     STATIC bool TREE = TREE_;             // the call's tokens may be a tree
     STATIC bool STATE16 = STATE16_;       // 16-bit states
     STATIC bool LOG = LOG_;               // the call may have a log
+    STATIC bool CHUNKED = false;          // the chunked form (cuda/chunked.cuh)
     STATIC int BYTES = STATE16_ ? 2 : 4;  // of an element of a state
     STATIC int VALUES = DELTA_VALUES(C_); // value channels of a thread block
 };
@@ -33,7 +34,7 @@ template <class X> GDN_INLINE bool has_log(CONSTANT gdn_gated_delta_net_call &p)
 #define WITH_TREE    has_tree<X>(p)
 #define WITH_CHANNEL X::CHANNEL
 #define WITH_STATE16 X::STATE16
-#define WITH_CHUNKED false
+#define WITH_CHUNKED X::CHUNKED
 #include "call/sequence.h"
 #undef WITH_LOG
 #undef WITH_TREE

@@ -21,7 +21,7 @@ void gdn_gpu_plan_gated_delta_net(const gdn_gpu_device *dev, const gdn_gated_del
     plan->gpu.blocks = gdn_gpu_parts((uint64_t)p->head_dim_v, values);
     plan->n_items = (int64_t)gdn_gpu_product((uint64_t)p->n_seqs * (uint64_t)p->n_heads_v, plan->gpu.blocks);
     if ((uint64_t)plan->n_items > dev->most_blocks) plan->refused = GDN_REFUSED_BLOCKS;
-    if (p->digits) plan->refused = GDN_REFUSED_FORM;
+    if (p->digits && !dev->chunked) plan->refused = GDN_REFUSED_FORM;
 }
 
 gdn_gated_delta_net_call gdn_gpu_call_gated_delta_net(const gdn_gpu_device *dev, const gdn_problem *problem,
@@ -63,7 +63,8 @@ enum {
 };
 static const int32_t head_sizes[] = { 32, 64, 96, 128, 160, 192, 224, 256, 48, 200 };
 enum { N_HEAD_SIZES = sizeof head_sizes / sizeof head_sizes[0], HEADS = 2, VALUES = 16, SLOTS = 3 };
-enum { N_SELF_TESTS = (MIXED + 1) * N_HEAD_SIZES * 16, WIDE_VALUES = 32 };
+enum { N_RECURRENCE_TESTS = (MIXED + 1) * N_HEAD_SIZES * 16, N_CHUNKED_TESTS = 16, WIDE_VALUES = 32 };
+enum { N_SELF_TESTS = N_RECURRENCE_TESTS + N_CHUNKED_TESTS };
 
 /* 1 / sqrt(head_dim_k), rounded to nearest in any rounding mode of the caller. */
 static float scale_of(int32_t head_dim_k)
@@ -75,9 +76,71 @@ static float scale_of(int32_t head_dim_k)
     return scale;
 }
 
+static void use_forms(gdn_gpu_test_call *c, int gates)
+{
+    c->inputs = (gdn_delta_inputs)GDN_INIT(gdn_delta_inputs);
+    c->inputs.qk_norm = GDN_NORM_ADD;
+    c->inputs.qk_norm_eps = 0x1p-20f;
+    c->inputs.gate_input = GDN_G_RAW;
+    c->inputs.beta_input = GDN_BETA_LOGIT;
+    c->args.gated_delta_net.inputs = &c->inputs;
+    c->inputs.ssm_a = gdn_gpu_test_tensor(c, GDN_F32, HEADS, GDN_SELF_TEST_GATES);
+    c->inputs.dt_bias = gdn_gpu_test_tensor(c, GDN_F32, gates, GDN_SELF_TEST_OF_ONE);
+}
+
+/* The chunked form: three tokens, of which the second completes the first chunk. `forms` also has 16-bit types, read
+ * keys and F32 states [key][value]. */
+static void chunked_call(int number, gdn_gpu_test_call *c)
+{
+    enum { TOKENS = 3, ENTRIES = 32 };
+    static const int32_t position[] = { 30 };
+    const int digits = 2 + (number & 1), forms = number >> 3, size = number & 4 ? 144 : 16;
+    const int of_digits = number >> 1 & 1, narrow = forms ? GDN_BF16 : GDN_F32;
+    const int entry = size + HEADS * (VALUES + 1), slot = HEADS * VALUES * size;
+    gdn_gated_delta_net_args *a = &c->args.gated_delta_net;
+    c->kind = forms;
+    *a = (gdn_gated_delta_net_args)GDN_INIT(gdn_gated_delta_net_args);
+    a->n_seqs = a->n_heads_k = a->n_snapshots = 1;
+    a->n_tokens = TOKENS;
+    a->n_heads_v = HEADS;
+    a->head_dim_k = size;
+    a->head_dim_v = VALUES;
+    a->scale = scale_of(size);
+    a->state_layout = forms && !of_digits ? GDN_STATE_KV : GDN_STATE_VK;
+    c->chunked = (gdn_chunked_form){ .size = sizeof c->chunked, .digits = digits };
+    a->chunked = &c->chunked;
+    a->q = gdn_gpu_test_tensor(c, narrow, TOKENS * size, GDN_SELF_TEST_OF_ONE);
+    a->k = gdn_gpu_test_tensor(c, narrow, TOKENS * size, GDN_SELF_TEST_OF_SIXTEENTHS);
+    a->v = gdn_gpu_test_tensor(c, narrow, TOKENS * HEADS * VALUES, GDN_SELF_TEST_OF_ONE);
+    a->g = gdn_gpu_test_tensor(c, GDN_F32, TOKENS * HEADS, forms ? GDN_SELF_TEST_OF_ONE : GDN_SELF_TEST_GATES);
+    a->beta = gdn_gpu_test_tensor(c, narrow, TOKENS * HEADS, GDN_SELF_TEST_SHARES);
+    if (forms) {
+        use_forms(c, HEADS);
+        c->inputs.read_key = gdn_gpu_test_tensor(c, GDN_F32, TOKENS * size, GDN_SELF_TEST_OF_SIXTEENTHS);
+    }
+    a->position = gdn_gpu_test_map(c, position, 1);
+    c->log = (gdn_replay_log)GDN_INIT(gdn_replay_log);
+    a->log = &c->log;
+    gdn_gpu_test_results(c);
+    a->out = gdn_gpu_test_tensor(c, narrow, TOKENS * HEADS * VALUES, GDN_SELF_TEST_OF_ONE);
+    if (of_digits) { /* any bytes are digits, and halves of small factors */
+        a->state = gdn_gpu_test_pool(c, GDN_F16, 1, 1, (slot * digits + 4 * HEADS * VALUES) / 2, GDN_SELF_TEST_OF_ONE);
+        a->state.dtype = digits == 2 ? GDN_DIGITS2 : GDN_DIGITS3;
+    } else {
+        a->state = gdn_gpu_test_pool(c, GDN_F32, 1, 1, slot, GDN_SELF_TEST_OF_ONE);
+    }
+    /* Keys and deltas of the entries are gates too: these must not be above 0. */
+    c->log.entries = gdn_gpu_test_pool(c, GDN_F32, 1, ENTRIES, entry, GDN_SELF_TEST_GATES);
+    a->workspace = gdn_gpu_test_workspace(c);
+}
+
 int gdn_gpu_self_test_gated_delta_net(int number, gdn_gpu_test_call *c)
 {
     if (number < 0) return N_SELF_TESTS;
+    if (number >= N_RECURRENCE_TESTS) {
+        chunked_call(number - N_RECURRENCE_TESTS, c);
+        return N_SELF_TESTS;
+    }
     static const int32_t position[] = { 3 }, zero[] = { 0 }, base_position[] = { 1 }, second[] = { 1 }, third[] = { 2 },
                          starts[] = { 0, 9, 11 }, positions[] = { 3, 3 }, both_stand[] = { 3, 1 },
                          one_row[] = { GDN_NONE, 0 }, one_commit[] = { GDN_NONE, 2 };
@@ -125,16 +188,7 @@ int gdn_gpu_self_test_gated_delta_net(int number, gdn_gpu_test_call *c)
     a->g = gdn_gpu_test_tensor(c, GDN_F32, tokens * gates, forms ? GDN_SELF_TEST_OF_ONE : GDN_SELF_TEST_GATES);
     a->beta = gdn_gpu_test_tensor(c, typed ? narrow : GDN_F32, tokens * HEADS,
                                   forms ? GDN_SELF_TEST_OF_ONE : GDN_SELF_TEST_SHARES);
-    if (forms) {
-        c->inputs = (gdn_delta_inputs)GDN_INIT(gdn_delta_inputs);
-        c->inputs.qk_norm = GDN_NORM_ADD;
-        c->inputs.qk_norm_eps = 0x1p-20f;
-        c->inputs.gate_input = GDN_G_RAW;
-        c->inputs.beta_input = GDN_BETA_LOGIT;
-        a->inputs = &c->inputs;
-        c->inputs.ssm_a = gdn_gpu_test_tensor(c, GDN_F32, HEADS, GDN_SELF_TEST_GATES);
-        c->inputs.dt_bias = gdn_gpu_test_tensor(c, GDN_F32, gates, GDN_SELF_TEST_OF_ONE);
-    }
+    if (forms) use_forms(c, gates);
     if (mixed) a->seq_start = gdn_gpu_test_map(c, starts, 3);
     if (form == CHECKPOINTS) {
         c->checkpoints = (gdn_checkpoints){ .size = sizeof c->checkpoints, .interval = 2, .n = 1 };

@@ -10,6 +10,7 @@ typedef struct gdn_gpu_device {
     uint64_t most_slots;   /* of the tables of set_rows                                            */
     uint64_t params_bytes; /* at the start of each workspace, for the block                        */
     int addresses;         /* 0: operands are bound, without addresses                             */
+    int chunked;           /* 1: it has the chunked form                                           */
     uint64_t bad;          /* address of the words for bad maps                                    */
 } gdn_gpu_device;
 

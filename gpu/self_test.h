@@ -9,9 +9,9 @@
 
 /* ---- The calls, the same on every device ---- */
 enum {
-    GDN_SELF_TESTS = 2760, /* of all kernels */
+    GDN_SELF_TESTS = 2776, /* of all kernels */
     GDN_SELF_TEST_PARTS = 20,
-    GDN_SELF_TEST_BYTES = 1 << 18 /* memory for any call's operands and workspace */
+    GDN_SELF_TEST_BYTES = 11 << 16 /* memory for any call's operands and workspace */
 };
 
 typedef struct gdn_gpu_part { /* an operand, or a map, in the call's memory */
@@ -33,6 +33,7 @@ typedef struct gdn_gpu_test_call {
     gdn_checkpoints checkpoints;
     gdn_token_tree tree;
     gdn_state_rounding rounding;
+    gdn_chunked_form chunked;
     void *data; /* of every span of the call */
     int kind;   /* of the code that a call executes in its pipeline: calls with other types or layouts differ in it */
     gdn_gpu_part part[GDN_SELF_TEST_PARTS];

@@ -6,7 +6,7 @@
 #include "gpu/probe.h"
 #include "gpu/self_test.h"
 
-enum { ALIGNMENT = 64, WORKSPACE_BYTES = 8192 };
+enum { ALIGNMENT = 64, WORKSPACE_BYTES = 7 << 16 };
 
 static uint64_t bytes_of(int32_t dtype, uint64_t n)
 {

@@ -289,7 +289,8 @@ typedef struct gdn_state_rounding {
  *     args.state.dtype = GDN_DIGITS3;
  *     args.position.data = position; // [n_seqs]: prompts and decode alike. After the call: position[s] += its tokens
  *
- * Limits: digits 2 or 3. CUDA, Vulkan and Metal return UNSUPPORTED. */
+ * Limits: digits 2 or 3. CUDA returns UNSUPPORTED for GDN_GATE_CHANNEL, and needs a workspace. Its kernels have been
+ * executed by an emulator; no device has run them. Vulkan and Metal return UNSUPPORTED. */
 typedef struct gdn_chunked_form {
     uint32_t size;
     int32_t digits; /* 3 by GDN_INIT: errors of about 1e-6; 2: of about 2e-4, and faster           */

@@ -58,6 +58,7 @@ struct alignas(16) float4 {
     float x, y, z, w;
 };
 static inline uint2 make_uint2(unsigned x, unsigned y) { return { x, y }; }
+static inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return { x, y, z, w }; }
 static inline float2 make_float2(float x, float y) { return { x, y }; }
 static inline float4 make_float4(float x, float y, float z, float w) { return { x, y, z, w }; }
 
@@ -187,6 +188,15 @@ template <class T> static inline T __shfl_down_sync(unsigned mask, T value, unsi
 {
     const unsigned first = simt_first(width, file, line), lane = simt_self->lane;
     return simt_shuffle(mask, value, lane - first + by < (unsigned)width ? lane + by : lane, SIMT_HERE);
+}
+
+/* mma.sync.m16n8k32 of signed bytes, which are added in integers of 32 bits. CUDA has an instruction, and no intrinsic.
+ */
+static inline void __mma_m16n8k32_s8(int (&c)[4], const uint4 &a, uint2 b, SIMT_SITE)
+{
+    simt_mma x = { { c[0], c[1], c[2], c[3] }, { a.x, a.y, a.z, a.w }, { b.x, b.y } };
+    (void)simt_lanes(SIMT_OP_MMA, 0xffffffffu, (uint64_t)(uintptr_t)&x, 0, SIMT_HERE);
+    memcpy(c, x.c, sizeof x.c);
 }
 
 #undef SIMT_SITE

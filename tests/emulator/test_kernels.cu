@@ -33,6 +33,22 @@ GDN_KERNEL(try_mode, test_params, 256)
         __syncwarp();
         r = (float)(__all_sync(FULL, 1) + __any_sync(FULL, lane == 19));
         break;
+    case MATRICES: { // row i of a has one element that is not zero, -i - 1, at 2 i; b[k][j] = k + j
+        const unsigned row = lane / 4, quad = lane % 4;
+        unsigned a[4], b[2];
+        for (unsigned n = 0; n < 4; n++) {
+            const unsigned of = row + n % 2 * 8, k = 16 * (n / 2) + 4 * quad;
+            a[n] = 2 * of / 4 == k / 4 ? (255 - of) << 2 * of % 4 * 8 : 0;
+        }
+        for (unsigned n = 0; n < 2; n++) b[n] = 0x03020100u + (16 * n + 4 * quad + row) * 0x01010101u;
+        int c[4] = { 1, 1, 1, 1 };
+        __mma_m16n8k32_s8(c, make_uint4(a[0], a[1], a[2], a[3]), make_uint2(b[0], b[1]));
+        for (int n = 0; n < 4; n++) {
+            const int i = (int)row + n / 2 * 8, j = (int)quad * 2 + n % 2;
+            r += c[n] == 1 - (i + 1) * (2 * i + j);
+        }
+        break;
+    }
 
     case HALF_COMES:
         if (t < blockDim.x / 2) __syncthreads();
@@ -68,6 +84,14 @@ GDN_KERNEL(try_mode, test_params, 256)
     case VOTE_AND_BARRIER:
         if (lane < 16) r = (float)__any_sync(FULL, 1);
         else __syncwarp();
+        break;
+
+    case HALF_MULTIPLIES:
+        if (lane < 16) return;
+        {
+            int c[4] = { 0, 0, 0, 0 };
+            __mma_m16n8k32_s8(c, make_uint4(0, 0, 0, 0), make_uint2(0, 0));
+        }
         break;
 
     case UNWRITTEN: r = box[t % 64]; break;

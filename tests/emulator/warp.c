@@ -5,10 +5,39 @@
 #include <stdio.h>
 #include <string.h>
 
+static simt_mma *fragment(const simt_warp *warp, int lane) { return (simt_mma *)(uintptr_t)warp->threads[lane].value; }
+
+/* Element k of row `row` of a, and of column `column` of b. */
+static int8_t of_a(const simt_warp *warp, int row, int k)
+{
+    return (int8_t)(fragment(warp, row % 8 * 4 + k % 16 / 4)->a[row / 8 + k / 16 * 2] >> k % 4 * 8);
+}
+static int8_t of_b(const simt_warp *warp, int column, int k)
+{
+    return (int8_t)(fragment(warp, column * 4 + k % 16 / 4)->b[k / 16] >> k % 4 * 8);
+}
+
+static void multiply(const simt_warp *warp)
+{
+    int8_t a[16][32], b[8][32];
+    for (int k = 0; k < 32; k++) {
+        for (int row = 0; row < 16; row++) a[row][k] = of_a(warp, row, k);
+        for (int column = 0; column < 8; column++) b[column][k] = of_b(warp, column, k);
+    }
+    for (int lane = 0; lane < 32; lane++)
+        for (int i = 0; i < 4; i++)
+            for (int k = 0; k < 32; k++)
+                fragment(warp, lane)->c[i] += a[lane / 4 + i / 2 * 8][k] * b[lane % 4 * 2 + i % 2][k];
+}
+
 /* All of `lanes` are here: each gets its result. */
 static void complete(simt_warp *warp, uint32_t lanes, enum simt_op op)
 {
     uint64_t all = 0;
+    if (op == SIMT_OP_MMA && lanes != 0xffffffffu)
+        simt_fault("%s:%d: lanes %08x multiply matrices, and all 32 have to", simt_self->site.file,
+                   simt_self->site.line, lanes);
+    if (op == SIMT_OP_MMA) multiply(warp);
     for (uint32_t left = lanes; left; left &= left - 1) {
         const int l = __builtin_ctz(left);
         all |= (uint64_t)(warp->threads[l].value != 0) << l;
@@ -88,7 +117,8 @@ void simt_warp_exit(simt_thread *thread)
 /* ---- Where threads are, for messages: the first that waits, the first that waits elsewhere ---- */
 void simt_describe(char *text, size_t size)
 {
-    static const char *const names[] = { "", "__syncthreads", "__syncwarp", "a shuffle", "a vote" };
+    static const char *const names[] = { "",          "__syncthreads", "__syncwarp",
+                                         "a shuffle", "a vote",        "a product of matrices" };
     const simt_thread *first = NULL;
     unsigned returned = 0, told = 0;
     size_t used = 0;

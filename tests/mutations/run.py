@@ -150,6 +150,7 @@ class Emulated:
              "-fno-threadsafe-statics -fno-strict-aliasing -fvisibility=hidden -DSIMT_CALLS -w").split()
     signs = "simt:|metal:|differ|returned|FAILED|error"
     kernels = ("gated_delta_net", "set_rows", "ssm_conv")
+    more = {"cuda": ("chunked",), "metal": ()} # sources beside those of the kernels' names
     random = {"cuda": (12, 100, 100), "metal": (12, 60, 40)} # cases of each kernel that notice every mistake
 
     def __init__(self, args, mistakes, backend):
@@ -174,7 +175,7 @@ class Emulated:
             return folder / f"{name}.o"
 
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-            objects = list(pool.map(compile_one, (*self.kernels, "probe")))
+            objects = list(pool.map(compile_one, (*self.kernels, *self.more[self.backend], "probe")))
         run([self.cxx, "-shared", f"-Wl,-soname,{self.library}", "-o", folder / self.library, *objects, *self.objects, "-lpthread", "-lm"])
         self.folder = folder
         return folder

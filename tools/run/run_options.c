@@ -363,8 +363,8 @@ static int check_form(void)
     if (strcmp(run_opt.form, rt_form_name(digits)) != 0)
         return cli_error(run_caller, "--form is '%s'; recurrence, chunked and chunked2 are allowed", run_opt.form);
     if (!digits) return 0;
-    if (target_backend(run_opt.backend, &backend) && backend != GDN_BACKEND_CPU && backend != GDN_BACKEND_REFERENCE)
-        return cli_error(run_caller, "--form %s: backend %s has no chunked form; cpu and reference have it",
+    if (target_backend(run_opt.backend, &backend) && (backend == GDN_BACKEND_VULKAN || backend == GDN_BACKEND_METAL))
+        return cli_error(run_caller, "--form %s: backend %s has no chunked form; cpu, cuda and reference have it",
                          run_opt.form, run_opt.backend);
     if (run_rollback() != RT_ROLLBACK_LOG)
         return cli_error(run_caller, "--rollback snapshots: --form %s always has a log", run_opt.form);

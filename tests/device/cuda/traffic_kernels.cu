@@ -34,6 +34,7 @@
     JOINED(END_, SECOND(RUNS_##name, NAME, ))(name, ParamsType)
 
 #include "cuda/gated_delta_net.cu"
+#include "cuda/chunked.cu"
 #include "cuda/probe.cu"
 #include "cuda/set_rows.cu"
 #include "cuda/ssm_conv.cu"
