@@ -27,3 +27,9 @@ else()
     target_link_libraries(gdn_tool PRIVATE "${GDN_GGML_${library}}")
   endforeach()
 endif()
+
+if(GDN_BUILD_TESTS AND GDN_BUILD_SHARED AND NOT GDN_SANITIZE) # for errors/errors.py
+  add_library(gdn_capture MODULE bench/errors/capture.c)
+  target_include_directories(gdn_capture PRIVATE "${PROJECT_SOURCE_DIR}/include")
+  target_link_libraries(gdn_capture PRIVATE ${CMAKE_DL_LIBS})
+endif()

@@ -1,7 +1,6 @@
 /* Writes the operands of a program's calls of gdn_gated_delta_net to a file, for errors.py:
  *
- *     cc -shared -fPIC -Iinclude -o capture.so bench/errors/capture.c
- *     GDN_CAPTURE=calls LD_PRELOAD=./capture.so gdn run ...
+ *     GDN_CAPTURE=calls LD_PRELOAD=build-test/libgdn_capture.so build-test/bin/gdn run ...
  *
  * It takes calls of one sequence with a raw gate per head, whose operands are float32 in the host's memory. Of each it
  * writes a line of JSON, then the elements of q, k, v, g, beta, ssm_a and dt_bias. */
