@@ -3,18 +3,22 @@
  * Names are those of docs/reference/numerics-chunked.md. An item is a sequence and the value heads of a key head.
  * Vector lanes are value channels, in groups of 16. The digits of a group's state, 64 bytes for 4 keys and a digit, are
  * multiplied by those of r_t and q_t, which are broadcast. The matrix of a chunk's keys has the same layout, with
- * tokens as lanes. Calls of a few tokens read the digits of a state where they lie. */
+ * tokens as lanes. Calls of a few tokens read the digits of a state where they lie.
+ *
+ * Where the processor has tiles (simd/tiles.h), they make the products of 8 tokens or more: 16 tokens, or 16 keys, with
+ * the 16 lanes of a group, which are one vector. */
 #ifndef GDN_CPU_CHUNKED_INC_H
 #define GDN_CPU_CHUNKED_INC_H
 
 #include "core/plan.h"
+#include "cpu/chunked_lines.inc.h"
 #include "cpu/gated_delta_net_item.inc.h"
-#include "numerics/chunked.h"
 #include "reference/reference.h"
 
-enum { GROUP = 16, QUADS = GDN_CHUNK / 4, TOKENS = GDN_CHUNK, MAX_KEYS = 256 };
+enum { QUADS = GDN_CHUNK / 4, TOKENS = GDN_CHUNK, MAX_KEYS = 256 };
 /* Rows of products at a time, of tokens (each has two: r and q) and of keys: what registers hold. */
 enum { TILE_TOKENS = GDN_VL == 8 ? 2 : 4, TILE_KEYS = 4 };
+enum { LEAST_OF_TILES = 8 }; /* tokens; a tile has 16 */
 
 /* Rows of lines as the product instruction takes them: word[digit][part][quad], a quad of elements each. */
 typedef struct rows_of {
@@ -32,6 +36,7 @@ typedef struct chunk32 {
     rows_of Q, R, KT;    /* KT: of keys, word[digit][part][quad of tokens][key] */
     int8_t *bytes;       /* of one row, [digit][n]                           */
     int8_t *K;           /* [2][n / 4][digit][16 tokens][4]                  */
+    int8_t *KT_rows;     /* of tiles: KT as [key][digit][token]              */
     float K_factor[TOKENS];
     float *RK, *QK; /* [token][token]: products without decays          */
     float A[TOKENS][TOKENS], P[TOKENS][TOKENS];
@@ -50,103 +55,7 @@ typedef struct state32 {
 
 static int64_t digits_row_words(int32_t n, int32_t digits) { return (int64_t)digits * GDN_QUAD_PARTS * (n / 4); }
 
-GDN_INLINE vi larger_bits(vi a, vi b) { return vi_sel(vi_gt(a, b), a, b); }
-
-/* ---- Lines ---- */
-
-/* The digits of integers, as integers whose lowest bytes are the digits. */
-GDN_INLINE void split(vi n, const int digits, vi d[GDN_MOST_DIGITS])
-{
-    d[digits - 1] = n;
-    d[digits - 2] = vi_sar(vi_add(n, vi_set1(0x80)), 8);
-    if (digits == 3) d[0] = vi_sar(vi_add(n, vi_set1(0x8080)), 16);
-}
-
-GDN_INLINE vi low_byte(vi x) { return vi_sar(vi_shl(x, 24), 24); }
-
-/* A row: a line over n elements, n a multiple of 16. Its digits also go to `bytes`, [digit][n]. If it is not finite
- * they are any digits: its factor is NaN, and only digits of states are stored. */
-GDN_INLINE void make_row(const float *x, int32_t n, const int digits, int8_t *bytes, int32_t *word, float *factor,
-                         int32_t sum[GDN_MOST_DIGITS])
-{
-    int32_t lane[GDN_VL], most = 0;
-    vi bits = vi_set1(0), sums[GDN_MOST_DIGITS] = { vi_set1(0), vi_set1(0), vi_set1(0) };
-    for (int32_t i = 0; i < n; i += GDN_VL) bits = larger_bits(v_bits(v_abs(v_load(x + i))), bits);
-    vi_store(lane, bits);
-    for (int i = 0; i < GDN_VL; i++) most = lane[i] > most ? lane[i] : most;
-    const gdn_line line = gdn_line_of((uint32_t)most, digits);
-    for (int32_t i = 0; i < n; i += GDN_VL) {
-        vi d[GDN_MOST_DIGITS];
-        split(v_to_int_rne(v_mul(v_load(x + i), v_set1(line.scale))), digits, d);
-        for (int a = 0; a < digits; a++) {
-            vi_store_low_bytes(bytes + a * n + i, d[a]);
-            if (GDN_QUAD_BIAS) sums[a] = vi_add(sums[a], low_byte(d[a]));
-        }
-    }
-    for (int a = 0; a < digits; a++) {
-        sum[a] = 0;
-        vi_store(lane, sums[a]);
-        for (int i = 0; GDN_QUAD_BIAS && i < GDN_VL; i++) sum[a] += lane[i];
-        quad_words(word + a * GDN_QUAD_PARTS * (n / 4), bytes + a * n, n);
-    }
-    *factor = gdn_left_factor(line.factor, digits);
-}
-
-/* Lines of lanes, by the largest bits of each: what makes their digits, and their factors. bad: these are NaN. */
-GDN_INLINE void lane_lines(vi most, const int digits, vf *scale, vf *factor, vm *bad)
-{
-    const vi field = vi_and(vi_shr(v_bits(v_mul(v_from_bits(most), v_set1(GDN_LINE_HEADROOM))), 23), vi_set1(255));
-    const vi least = vi_set1(GDN_LINE_EXPONENT), e = larger_bits(vi_sub(field, vi_set1(126)), least);
-    *bad = vi_gt(most, vi_set1(GDN_INF_BITS - 1));
-    *scale = v_from_bits(vi_shl(vi_sub(vi_set1(8 * digits - 1 + 127), e), 23));
-    *factor =
-        v_sel(*bad, v_from_bits(vi_set1((int32_t)GDN_NAN_BITS)), v_from_bits(vi_shl(vi_add(e, vi_set1(120)), 23)));
-}
-
-GDN_INLINE vi lane_integer(vf x, vf scale, vm bad)
-{
-    return vi_sel(bad, vi_set1(0), v_to_int_rne(v_sel(bad, v_zero(), v_mul(x, scale))));
-}
-
-/* Four elements of each lane as their digits' bytes: one word a digit, digits 64 bytes apart. */
-GDN_INLINE void store_quad(int8_t *to, const vi n[4], const int digits)
-{
-    vi d[4][GDN_MOST_DIGITS];
-    for (int c = 0; c < 4; c++) split(n[c], digits, d[c]);
-    for (int a = 0; a < digits; a++) {
-        const vi low = vi_or(vi_and(d[0][a], vi_set1(255)), vi_shl(vi_and(d[1][a], vi_set1(255)), 8));
-        const vi high = vi_or(vi_shl(vi_and(d[2][a], vi_set1(255)), 16), vi_shl(d[3][a], 24));
-        vi_store((int32_t *)(void *)(to + 64 * a), vi_or(low, high));
-    }
-}
-
 /* ---- Products ---- */
-
-/* dot() of rows, whose words begin at word[r], with the lines of the lanes at `lane`: quads of elements, `digits` times
- * 64 bytes apart. Words of parts, digits and quads are so far apart. */
-GDN_INLINE void dots_of(const int rows, const int digits, const int8_t *lane, int32_t quads, const int32_t *const *word,
-                        int64_t part_step, int64_t digit_step, int64_t quad_step,
-                        const int32_t (*const *sum)[GDN_MOST_DIGITS], vf *dot)
-{
-    vi g[8][GDN_MOST_DIGITS];
-    for (int r = 0; r < rows; r++)
-        for (int m = 0, below = 0; m < digits; m++) {
-            below += GDN_QUAD_BIAS ? (*sum[r])[m] : 0;
-            g[r][m] = vi_set1(-GDN_QUAD_BIAS * below);
-        }
-    for (int32_t i = 0; i < quads; i++) {
-        vquad l[GDN_MOST_DIGITS];
-        for (int a = 0; a < digits; a++) l[a] = quad_load(lane + ((int64_t)i * digits + a) * 64);
-        for (int r = 0; r < rows; r++)
-            for (int x = 0; x < digits; x++)
-                for (int y = 0; x + y < digits; y++)
-                    g[r][x + y] = quad_dot(g[r][x + y], l[y], word[r] + x * digit_step + i * quad_step, part_step);
-    }
-    for (int r = 0; r < rows; r++)
-        dot[r] = digits == 2 ? v_fma(v_set1(256), v_from_int(g[r][0]), v_from_int(g[r][1]))
-                             : v_fma(v_set1(0x1p-8f), v_fma(v_set1(0x1p-8f), v_from_int(g[r][2]), v_from_int(g[r][1])),
-                                     v_from_int(g[r][0]));
-}
 
 /* dot() of r_t and q_t of `tokens` tokens from t on: those of token t + i in dot[2 i] and dot[2 i + 1]. */
 GDN_INLINE void token_dots(const chunk32 *c, const int tokens, const int digits, int32_t n, int32_t t,
@@ -164,7 +73,40 @@ GDN_INLINE void token_dots(const chunk32 *c, const int tokens, const int digits,
     dots_of(2 * tokens, digits, lane, n / 4, word, n / 4, GDN_QUAD_PARTS * (n / 4), 1, sum, dot);
 }
 
+/* Whether the products of the chunk's tokens are those of tiles. */
+GDN_INLINE bool by_tiles(const chunk32 *c) { return GDN_TILES && c->n - c->n_logged >= LEAST_OF_TILES; }
+
+/* dot() of r_t and q_t of the chunk's tokens, in groups of 16, with a group: [2][token][lane]. */
+GDN_INLINE void group_dots(const chunk32 *c, const int digits, int32_t n, const int8_t *lane,
+                           float (*dot)[TOKENS][GROUP])
+{
+    const int64_t words = digits_row_words(n, digits);
+    for (int32_t t = c->n_logged / GROUP * GROUP; t < c->n; t += GROUP) {
+        tile_dots(digits, (const int8_t *)(c->R.word + t * words), 4 * words, n, lane, n, &dot[0][t]);
+        tile_dots(digits, (const int8_t *)(c->Q.word + t * words), 4 * words, n, lane, n, &dot[1][t]);
+    }
+}
+
 /* ---- A key head ---- */
+
+/* Products of rows with keys, without decays. */
+GDN_INLINE void multiply_keys(const chunk32 *c, int32_t n, const int digits)
+{
+    float dots[2][TOKENS][GROUP] __attribute__((aligned(64)));
+    if (by_tiles(c)) tiles_begin(tile_depth(n));
+    for (int32_t u = 0; u < c->n; u += GDN_VL) {
+        const int8_t *const lane = c->K + ((int64_t)(u / GROUP) * (n / 4) * digits * GROUP + u % GROUP) * 4;
+        const vf factor = v_load(c->K_factor + u);
+        if (by_tiles(c)) group_dots(c, digits, n, lane, dots);
+        for (int32_t t = c->n_logged > u ? c->n_logged : u; t < c->n; t++) {
+            vf dot[2];
+            if (by_tiles(c)) dot[0] = v_load(dots[0][t]), dot[1] = v_load(dots[1][t]);
+            else token_dots(c, 1, digits, n, t, lane, dot);
+            v_store(c->RK + t * TOKENS + u, v_mul(v_mul(dot[0], factor), v_set1(c->R.factor[t])));
+            v_store(c->QK + t * TOKENS + u, v_mul(v_mul(dot[1], factor), v_set1(c->Q.factor[t])));
+        }
+    }
+}
 
 /* Keys, queries and read keys of the chunk as rows, keys as lanes, and the products of rows with keys. */
 GDN_INLINE void prepare_keys(const head_view *x, chunk32 *c, const int digits)
@@ -199,15 +141,7 @@ GDN_INLINE void prepare_keys(const head_view *x, chunk32 *c, const int digits)
             make_row(c->r + (int64_t)t * n, n, digits, c->bytes, c->R.word + t * size, &c->R.factor[t], c->R.sum[t]);
         make_row(c->q + (int64_t)t * n, n, digits, c->bytes, c->Q.word + t * size, &c->Q.factor[t], c->Q.sum[t]);
     }
-    for (int32_t t = c->n_logged; t < c->n; t++)
-        for (int32_t u = 0; u <= t; u += GDN_VL) {
-            vf dot[2];
-            token_dots(c, 1, digits, n, t, c->K + ((int64_t)(u / GROUP) * (n / 4) * digits * GROUP + u % GROUP) * 4,
-                       dot);
-            const vf factor = v_load(c->K_factor + u);
-            v_store(c->RK + t * TOKENS + u, v_mul(v_mul(dot[0], factor), v_set1(c->R.factor[t])));
-            v_store(c->QK + t * TOKENS + u, v_mul(v_mul(dot[1], factor), v_set1(c->Q.factor[t])));
-        }
+    multiply_keys(c, n, digits);
 }
 
 /* KT of a whole chunk. */
@@ -232,6 +166,11 @@ GDN_INLINE void prepare_updates(const head_view *x, chunk32 *c, const int digits
                 quad_pack(of, word);
                 for (int part = 0; part < GDN_QUAD_PARTS; part++)
                     vi_store(c->KT.word + ((int64_t)(a * GDN_QUAD_PARTS + part) * QUADS + t / 4) * n + i, word[part]);
+                if (!GDN_TILES) continue;
+                int32_t lane[GDN_VL];
+                vi_store(lane, word[0]);
+                for (int l = 0; l < GDN_VL; l++)
+                    memcpy(c->KT_rows + ((int64_t)(i + l) * digits + a) * TOKENS + t, lane + l, 4);
             }
         }
         v_store(c->KT.factor + i, digits == 2 ? v_mul(factor, v_set1(0x1p-8f)) : factor);
@@ -289,14 +228,16 @@ GDN_INLINE void prepare_gates(const head_view *x, chunk32 *c)
     if (c->n == TOKENS) decays_to(c, TOKENS - 1, TOKENS - 1, c->decay_to_end);
 }
 
-/* `tokens` tokens from t on, of GDN_VL channels from j on, whose digits are at `lane`: their deltas and outputs. */
+/* `tokens` tokens from t on, of GDN_VL channels from j on, whose digits are at `lane`: their deltas and outputs. dots:
+ * of tiles. */
 GDN_INLINE void tokens_of(const head_view *x, const chunk32 *c, const int tokens, const int digits, int32_t t,
-                          int32_t j, const int8_t *lane, vf factor, float (*d)[GDN_VL])
+                          int32_t j, const int8_t *lane, vf factor, float (*dots)[TOKENS][GROUP], float (*d)[GDN_VL])
 {
     const gdn_gated_delta_net_call *p = x->p;
     const int32_t of_call = c->from + t - x->q.position;
     vf dot[2 * TILE_TOKENS], delta[TILE_TOKENS], out[TILE_TOKENS];
-    token_dots(c, tokens, digits, x->n, t, lane, dot);
+    if (!by_tiles(c)) token_dots(c, tokens, digits, x->n, t, lane, dot);
+    for (int i = 0; by_tiles(c) && i < 2 * tokens; i++) dot[i] = v_load(dots[i % 2][t + i / 2]);
     for (int i = 0; i < tokens; i++) {
         const vf v = v_load_typed(gdn_token_at(&p->v, x->q.s, x->q.first, of_call + i, x->h), p->v.dtype, j, GDN_VL);
         const vf row_r = v_mul(v_set1(c->gam[t + i]), v_set1(c->R.factor[t + i]));
@@ -318,37 +259,6 @@ GDN_INLINE void tokens_of(const head_view *x, const chunk32 *c, const int tokens
     }
 }
 
-/* The element c of a quad of digits, times the factor of its lane. */
-GDN_INLINE vf element_of(const int8_t *quad, const int c, const int digits, vf factor)
-{
-    vi n = vi_set1(0);
-    for (int a = 0; a < digits; a++) {
-        const vi word = vi_load((const int32_t *)(const void *)(quad + 64 * a));
-        const vi digit = c == 0   ? vi_sar(vi_shl(word, 24), 24)
-                         : c == 1 ? vi_sar(vi_shl(word, 16), 24)
-                         : c == 2 ? vi_sar(vi_shl(word, 8), 24)
-                                  : vi_sar(word, 24);
-        n = vi_add(vi_shl(n, 8), digit);
-    }
-    return v_mul(v_mul(v_from_int(n), v_set1(digits == 2 ? 0x1p-8f : 0x1p-16f)), factor);
-}
-
-/* Digits of n lanes of F32, `step` floats apart. */
-GDN_INLINE vf make_lanes(const float *x, int32_t n, int32_t step, const int digits, int8_t *to)
-{
-    vi most = vi_set1(0);
-    vf scale, factor;
-    vm bad;
-    for (int32_t i = 0; i < n; i++) most = larger_bits(v_bits(v_abs(v_load(x + (int64_t)i * step))), most);
-    lane_lines(most, digits, &scale, &factor, &bad);
-    for (int32_t i = 0; i < n; i += 4) {
-        vi quad[4];
-        for (int c = 0; c < 4; c++) quad[c] = lane_integer(v_load(x + (int64_t)(i + c) * step), scale, bad);
-        store_quad(to + (int64_t)(i / 4) * digits * 64, quad, digits);
-    }
-    return factor;
-}
-
 /* The state after the chunk, of GDN_VL channels from j on, of their deltas. */
 GDN_INLINE void update_of(const head_view *x, const chunk32 *c, state32 *S, const int digits, int32_t j,
                           float (*d)[GDN_VL])
@@ -360,6 +270,8 @@ GDN_INLINE void update_of(const head_view *x, const chunk32 *c, state32 *S, cons
     float *const floats = S->x ? S->x + (int64_t)group * n * GROUP + in_group : NULL;
     float *const factors = (float *)(void *)(S->own + gdn_state_factors(n, x->p->head_dim_v, digits));
     const vf gam = v_set1(c->gam[TOKENS - 1]), factor = floats ? v_zero() : v_load(S->factor + j);
+    float dots[GROUP][GROUP] __attribute__((aligned(64)));
+    tiles_begin(tile_depth(TOKENS));
     for (int32_t s = 0; s < TOKENS; s++) v_store(d[s], v_mul(v_load(d[s]), v_set1(c->decay_to_end[s])));
     const vf E_factor = make_lanes(d[0], TOKENS, GDN_VL, digits, E);
     for (int32_t i = 0; i < n; i += TILE_KEYS) {
@@ -370,7 +282,10 @@ GDN_INLINE void update_of(const head_view *x, const chunk32 *c, state32 *S, cons
             word[r] = c->KT.word + i + r;
             sum[r] = (const int32_t(*)[GDN_MOST_DIGITS]) & c->KT.sum[i + r];
         }
-        dots_of(TILE_KEYS, digits, E, QUADS, word, part, GDN_QUAD_PARTS * part, n, sum, dot);
+        if (!GDN_TILES) dots_of(TILE_KEYS, digits, E, QUADS, word, part, GDN_QUAD_PARTS * part, n, sum, dot);
+        else if (i % GROUP == 0)
+            tile_dots(digits, c->KT_rows + (int64_t)i * digits * TOKENS, digits * TOKENS, TOKENS, E, TOKENS, dots);
+        for (int r = 0; GDN_TILES && r < TILE_KEYS; r++) dot[r] = v_load(dots[i % GROUP + r]);
         for (int r = 0; r < TILE_KEYS; r++) {
             const vf before = floats ? v_load(floats + (int64_t)(i + r) * GROUP)
                                      : element_of(S->digits + at + (int64_t)(i / 4) * digits * 64, r, digits, factor);
@@ -452,7 +367,7 @@ GDN_INLINE void chunk_of(const head_view *x, chunk32 *c, state32 *S, const int d
     if (c->n > c->n_logged || update) prepare_gates(x, c);
     for (int32_t j = 0; j < p->head_dim_v && (c->n > c->n_logged || update); j += GDN_VL) {
         const int64_t at = ((int64_t)(j / GROUP) * (n / 4) * digits * GROUP + j % GROUP) * 4;
-        float d[TOKENS][GDN_VL] __attribute__((aligned(64)));
+        float d[TOKENS][GDN_VL] __attribute__((aligned(64))), dots[2][TOKENS][GROUP] __attribute__((aligned(64)));
         vf factor = v_zero();
         if (c->n > c->n_logged)
             factor =
@@ -461,10 +376,14 @@ GDN_INLINE void chunk_of(const head_view *x, chunk32 *c, state32 *S, const int d
         for (int32_t t = 0; t < c->n_logged; t++)
             v_store(d[t], v_load((const float *)(const void *)(gdn_log_at(p, x->q.row, c->from + t) +
                                                                4 * (gdn_log_delta(p, x->h) + j))));
+        if (by_tiles(c)) {
+            tiles_begin(tile_depth(n));
+            group_dots(c, digits, n, S->digits + at, dots);
+        }
         int32_t t = c->n_logged;
         for (; t + TILE_TOKENS <= c->n; t += TILE_TOKENS)
-            tokens_of(x, c, TILE_TOKENS, digits, t, j, S->digits + at, factor, d);
-        for (; t < c->n; t++) tokens_of(x, c, 1, digits, t, j, S->digits + at, factor, d);
+            tokens_of(x, c, TILE_TOKENS, digits, t, j, S->digits + at, factor, dots, d);
+        for (; t < c->n; t++) tokens_of(x, c, 1, digits, t, j, S->digits + at, factor, dots, d);
         for (t = c->n_logged; x->q.row >= 0 && t < c->n; t++)
             if (c->from + t >= base)
                 v_store((float *)(void *)(gdn_log_at(p, x->q.row, c->from + t) + 4 * (gdn_log_delta(p, x->h) + j)),
@@ -538,6 +457,7 @@ static int64_t chunked_scratch(const gdn_gated_delta_net_call *p, char *scratch,
     c->r = (p->has & GDN_HAS_READ_KEY) ? take(&m, rows) : c->k;
     c->bytes = take(&m, n * p->digits);
     c->K = take(&m, n * p->digits * TOKENS);
+    c->KT_rows = GDN_TILES ? take(&m, n * p->digits * TOKENS) : NULL;
     c->RK = take(&m, 4 * TOKENS * TOKENS);
     c->QK = take(&m, 4 * TOKENS * TOKENS);
     take_rows(&m, &c->Q, TOKENS, words);
@@ -588,6 +508,23 @@ static void chunked_run(const gdn_gated_delta_net_call *p, int64_t first, int64_
     for (int64_t item = first; item < last; item++)
         if (p->gate == GDN_GATE_CHANNEL) gdn_ref_gated_delta_net(p, item, scratch);
         else chunked_item(p, item, scratch);
+    tiles_end();
 }
+
+/* Of an instruction set whose recurrence is that of `rest`. */
+#define GDN_CHUNKED_KERNEL(isa, rest)                                                                                  \
+    static void plan(const void *call, int32_t n_threads, gdn_plan *of_call)                                           \
+    {                                                                                                                  \
+        const gdn_gated_delta_net_call *p = call;                                                                      \
+        if (p->digits) chunked_plan(p, of_call);                                                                       \
+        else gdn_cpu_gated_delta_net_##rest.plan(call, n_threads, of_call);                                            \
+    }                                                                                                                  \
+    static void run(const void *call, const gdn_plan *of_call, int64_t first, int64_t last, void *scratch)             \
+    {                                                                                                                  \
+        const gdn_gated_delta_net_call *p = call;                                                                      \
+        if (p->digits) chunked_run(p, first, last, scratch);                                                           \
+        else gdn_cpu_gated_delta_net_##rest.run(call, of_call, first, last, scratch);                                  \
+    }                                                                                                                  \
+    const gdn_cpu_kernel gdn_cpu_gated_delta_net_##isa = { plan, run }
 
 #endif

@@ -18,6 +18,7 @@ typedef struct gdn_cpu_kernel {
 } gdn_cpu_kernel;
 
 extern const gdn_cpu_kernel gdn_cpu_gated_delta_net_avx512_vnni;
+extern const gdn_cpu_kernel gdn_cpu_gated_delta_net_avx512_amx;
 extern const gdn_cpu_kernel gdn_cpu_gated_delta_net_avx512;
 extern const gdn_cpu_kernel gdn_cpu_gated_delta_net_avx2_vnni;
 extern const gdn_cpu_kernel gdn_cpu_gated_delta_net_avx2;

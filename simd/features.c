@@ -1,7 +1,12 @@
+#define _GNU_SOURCE /* syscall() */
 #include "simd/features.h"
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#ifdef __linux__
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 
 int gdn_simd_has_fma(void)
 {
@@ -31,10 +36,30 @@ int gdn_simd_has_avx512(void)
 }
 
 int gdn_simd_has_avx512_vnni(void) { return gdn_simd_has_avx512() && __builtin_cpu_supports("avx512vnni"); }
+
+/* Linux gives the memory of tiles to a process that asks for it. */
+static int may_use_tiles(void)
+{
+#ifdef SYS_arch_prctl
+    enum { REQUEST = 0x1023 /* ARCH_REQ_XCOMP_PERM */, TILES = 18 /* XFEATURE_XTILEDATA */ };
+    return syscall(SYS_arch_prctl, REQUEST, TILES) == 0;
+#else
+    return 0;
+#endif
+}
+
+int gdn_simd_has_avx512_amx(void)
+{
+    const unsigned wanted = 1u << 24 | 1u << 25; /* AMX-TILE and AMX-INT8 */
+    unsigned a, b, c, d;
+    return gdn_simd_has_avx512_vnni() && __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & wanted) == wanted &&
+           may_use_tiles();
+}
 #else
 int gdn_simd_has_fma(void) { return 0; }
 int gdn_simd_has_avx2(void) { return 0; }
 int gdn_simd_has_avx2_vnni(void) { return 0; }
 int gdn_simd_has_avx512(void) { return 0; }
 int gdn_simd_has_avx512_vnni(void) { return 0; }
+int gdn_simd_has_avx512_amx(void) { return 0; }
 #endif

@@ -5,6 +5,7 @@ set(gdn_flags_fma -mfma)
 set(gdn_flags_avx2 -mavx2 -mfma -mf16c)
 set(gdn_flags_avx512 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mf16c)
 set(gdn_flags_avx512_vnni ${gdn_flags_avx512} -mavx512vnni) # a set of its own: processors have AVX-512 without it
+set(gdn_flags_avx512_amx ${gdn_flags_avx512_vnni} -mamx-tile -mamx-int8)
 set(gdn_flags_avx2_vnni ${gdn_flags_avx2} -mavxvnni)
 set(gdn_flags_neon "")
 
