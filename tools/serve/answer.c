@@ -61,6 +61,10 @@ static void take_pieces(serve_choice *c, const char *text, size_t n, serve_news 
         c->done += piece.used;
         c->after = piece.function != NULL;
         if (!piece.function) continue;
+        if (c->n_calls && c->call->one_call) {
+            json_decref(piece.function);
+            continue;
+        }
         if (!news->calls) news->calls = json_array();
         (void)json_array_append_new(news->calls, call_of(c, piece.function));
     }

@@ -391,6 +391,7 @@ int serve_run(run_session *s, const rt_sampling defaults[2])
     (void)signal(SIGPIPE, SIG_IGN);
     interrupt_catch();
     const int code = serve(&v);
+    json_decref(v.said);
     free(v.keys);
     return code;
 }

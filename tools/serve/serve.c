@@ -37,6 +37,9 @@ static const cli_option own[] = {
       "names of this machine that clients may use; at an address of\n"
       "this machine only, others are refused (default: localhost and\n"
       "addresses)" },
+    { "strict", CLI_FLAG, &serve_opt.strict, NULL,
+      "refuse members of requests that are unknown, and other models'\n"
+      "names (default: they are ignored, which is said once)" },
     { "alias", CLI_STRING, &serve_opt.alias, "NAME", "name of the model for clients (default: its file's name)" },
 };
 static const cli_names of_run = {

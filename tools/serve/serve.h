@@ -1,7 +1,7 @@
 /* What the files of `gdn serve` share. serve.c reads the command line and opens the model. queue.c has the calls of
- * clients and the engine's loop. request.c reads JSON requests, answer.c writes answers, calls.c
- * reads calls of tools, http.c is the HTTP server. framing.c checks heads of requests, connections.c has the
- * connections.
+ * clients and the engine's loop. request.c reads JSON requests, members.c has their members, answer.c
+ * writes answers, calls.c reads calls of tools, http.c is the HTTP server. framing.c checks heads of requests,
+ * connections.c has the connections.
  *
  * One thread, the engine's, steps the scheduler. Each HTTP connection has a thread, which adds a call to the queue and
  * waits for its texts. */
@@ -18,6 +18,7 @@ typedef struct json_t json_t; /* of jansson, which may be missing */
 typedef struct serve_options {
     const char *host, *key_file, *alias;
     cli_names origins, names;
+    int strict;
     int64_t port, queue, connections, max_tokens, body_kib, timeout;
 } serve_options;
 extern serve_options serve_opt;
@@ -62,6 +63,7 @@ typedef struct serve_call {
     int32_t boundary[RT_CHAT_BOUNDARIES]; /* of a chat's prompt: rt_request.boundary                   */
     uint32_t owner;                       /* of the client's key: rt_request.owner                      */
     json_t *body, *tools;                 /* the request; those of its tools that may be called, or NULL */
+    int one_call;                         /* of tools at most; the answer has no later ones */
     int logprobs, ids; /* 1: with log-probabilities of n_top tokens; that name tokens by their numbers */
     int32_t n_top;
     rt_sampling sampling;        /* of the first text; later ones have the next seeds */
@@ -98,6 +100,7 @@ typedef struct serve_server {
     struct serve_connection *connections;
     int32_t n_live, n_running; /* texts that have not ended, and those of them that have a sequence */
     int draining;
+    json_t *said; /* its members are what serve_say_once() has said; NULL: nothing */
     uint64_t n_calls, n_refused, n_ended[RT_FINISH_FAILED + 1];
     rt_totals totals;
     double prefixes_at;         /* time when --prefix-file was last considered */
@@ -151,6 +154,26 @@ int serve_add(serve_server *v, serve_call *call, serve_error *e);
 void serve_release(serve_call *call);
 /* Steps the scheduler until the server drains and no call is left. Returns the exit code. */
 int serve_loop(serve_server *v, void (*close_port)(void *), void *user);
+
+/* ---- members.c ---- */
+
+/* Where a member is: SERVE_OPTIONS of a stream; SERVE_TOOL, or its function; SERVE_INPUT, a message of the user or the
+ * system; SERVE_RESULT of a tool. */
+enum {
+    SERVE_COMPLETION = 1,
+    SERVE_CHAT = 2,
+    SERVE_OPTIONS = 4,
+    SERVE_TOOL = 8,
+    SERVE_INPUT = 16,
+    SERVE_ASSISTANT = 32,
+    SERVE_RESULT = 64,
+    SERVE_TOKENIZE = 128
+};
+/* Removes members that are ignored, and says of each name once that it is. 0: one would change the text and is not
+ * supported, or --strict refuses it; with an error. */
+int serve_check_members(serve_server *v, json_t *object, int place, const char *where, serve_error *e);
+/* Says on standard error what is done with a member, unless that has been said. */
+void serve_say_once(serve_server *v, const char *name, const char *what);
 
 /* ---- request.c ---- */
 

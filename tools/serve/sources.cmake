@@ -14,6 +14,7 @@ if(NOT "${GDN_SERVE}" MATCHES "^(OFF|FALSE|NO|0|)$" AND (NOT CMAKE_CROSSCOMPILIN
       tools/serve/connections.c
       tools/serve/framing.c
       tools/serve/http.c
+      tools/serve/members.c
       tools/serve/queue.c
       tools/serve/request.c)
     set(page "${CMAKE_CURRENT_BINARY_DIR}/tools/serve/page.inc.h")
