@@ -59,6 +59,40 @@ def endpoints():
         require(kept[0] < 16 <= kept[1] < usages[1]["prompt_tokens"] == usages[0]["prompt_tokens"], f"kept tokens: {usages}")
 
 
+def names():
+    """The model's names, paths without /v1, and the endpoints that llama.cpp's clients know."""
+    with server("--alias", "small", "--alias", "team/small") as s:
+        require([m["id"] for m in s.ask("/v1/models")[1]["data"]] == ["small", "team/small"], "each alias is a model")
+        for name in ("small", "team/small"):
+            status, model, _ = s.ask(f"/v1/models/{name}")
+            require(status == 200 and model["id"] == name and model["object"] == "model" and model["max_model_len"] == 4096, f"a model: {model}")
+        require(s.ask("/models/team%2fsmall")[1]["id"] == "team/small", "a name in an encoded path")
+        for path in ("/v1/models/other", "/v1/models/", "/models/small/x"):
+            refused(s, 404, "model", None, path)
+        body = {"prompt": PROMPT, "max_tokens": 5}
+        texts = [s.ask(path, {**body, **more})[1] for path in ("/v1/completions", "/completions") for more in ({}, {"model": "small"}, {"model": "team/small"}, {"model": "gpt-4o"})]
+        require(len({t["choices"][0]["text"] for t in texts}) == 1 and {t["model"] for t in texts} == {"small"}, f"any name: {texts}")
+        for path in ("/v1/health", "/models", "/v1/metrics", "/v1/props"):
+            require(s.ask(path)[0] == 200, f"with and without /v1: {path}")
+        for path in ("/v1", "/v1/", "/v1/v1/models", "/v1models"):
+            refused(s, 404, None, None, path)
+        props = s.ask("/props")[1]
+        params = props["default_generation_settings"]["params"]
+        require(props["total_slots"] == 4 and props["default_generation_settings"]["n_ctx"] == 4096 and props["model_alias"] == "small" and props["build_info"].startswith("gdn "), f"properties: {props}")
+        require(props["eos_token"].startswith("<|") and params["top_k"] == 40 and abs(params["temperature"] - 0.8) < 1e-6, f"properties: {props}")
+        for text in (PROMPT, "", "<|im_end|> \u00e9\u65e5", PROMPT * 2000):
+            tokens = s.ask("/tokenize", {"content": text, "parse_special": True})[1]["tokens"]
+            require(s.ask("/v1/detokenize", {"tokens": tokens})[:2] == (200, {"content": text}), f"there and back: {text[:30]}")
+        for tokens in (None, 1, "x", [-1], [1 << 40], ["a"], [1.5], {}):
+            refused(s, 400, "tokens", {"tokens": tokens}, "/detokenize")
+        hello = {"messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "<|im_end|>"}]}
+        prompt = s.ask("/apply-template", hello)[1]["prompt"]
+        require(prompt == "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\n<|im_end|><|im_end|>\n<|im_start|>assistant\n", f"a prompt: {prompt!r}")
+        refused(s, 400, "messages", {}, "/apply-template")
+        refused(s, 400, None, "{", "/apply-template")
+        refused(s, 400, None, "{", "/detokenize")
+
+
 def same_as_run():
     """A text is that of gdn run with the same parameters, streamed or not."""
     cases = (({}, ()),
@@ -261,13 +295,14 @@ def running():
 def keys(folder):
     (folder / "keys").write_text("first-key\n\nsecond-key\r\n")
     with server("--api-key-file", folder / "keys", "--origin", "https://example.org,http://localhost:1") as s:
-        for headers in ({}, {"Authorization": "first-key"}, *({"Authorization": f"Bearer {key}"} for key in ("", "first-kez", "first-keyy", "first-ke", "first-key\tsecond-key"))):
+        for headers in ({}, {"Authorization": "first-key"}, *({"Authorization": f"Bearer {key}"} for key in ("", "first-kez", "first-keyy", "first-ke", "first-key\tsecond-key")), {"X-Api-Key": "first-kez"}, {"X-Api-Key": ""}, {"X-Api-Key": "first-key", "Authorization": "Bearer x"}):
             for path, body in (("/v1/models", None), ("/v1/completions", {"prompt": "x"}), ("/metrics", None), ("/nothing", None)):
                 error, _ = refused(s, 401, None, body, path, headers=headers)
                 require(error["code"] == "invalid_api_key", f"a key is needed: {error}")
         require(s.ask("/health")[0] == 200 == s.ask("/")[0], "health and the page need no key")
         for key in ("first-key", "second-key"):
-            require(s.ask("/v1/models", headers={"Authorization": f"Bearer {key}"})[0] == 200, f"the key {key}")
+            for headers in ({"Authorization": f"Bearer {key}"}, {"authorization": f"bearer {key}"}, {"Authorization": f"BEARER {key}"}, {"X-Api-Key": key}, {"x-api-key": key, "Authorization": "Basic x"}):
+                require(s.ask("/v1/models", headers=headers)[0] == 200, f"the key {headers}")
         key = {"Authorization": "Bearer first-key"}
         for origin in ("https://example.com", "https://example.org.evil", "null", "*"):
             for path, method in (("/health", "GET"), ("/v1/completions", "OPTIONS")):
@@ -312,6 +347,8 @@ def owners(folder):
         theirs = kept(s, "mallory", asked + " x")
         own = kept(s, "alice", asked + " x")
         require(theirs[0] == 0 < own[0] and theirs[1] == own[1], f"of another key and of the same: {theirs}, {own}")
+        other = s.ask("/v1/completions", {"prompt": asked + " x", "max_tokens": 1, "temperature": 0}, headers={"X-Api-Key": "alice"})[1]
+        require(other["usage"]["prompt_tokens_details"]["cached_tokens"] > 0, "the same key in the other header")
     with server(*options) as s:
         require(kept(s, "alice", asked + " y")[0] == own[0] and kept(s, "mallory", asked + " y")[0] > 0, "their own are in the file")
     (folder / "keys").write_text("bob\nalice\n")  # another place in the file is no other key
@@ -495,4 +532,4 @@ def restart(folder):
     require(done.returncode == 1 and b"the file stays as it is" in done.stderr and file.read_bytes() == written[:-1], f"a cut file: {done}")
 
 
-run_tests(restart, usual_cache, command_line, endpoints, same_as_run, seeds, together, refusals, no_utf8, full, fair, running, keys, owners, gone, slow, drains)
+run_tests(restart, usual_cache, command_line, endpoints, names, same_as_run, seeds, together, refusals, no_utf8, full, fair, running, keys, owners, gone, slow, drains)

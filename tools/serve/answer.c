@@ -8,8 +8,7 @@
 #include "tools/serve/calls.h"
 #include "tools/serve/serve.h"
 
-/* Text as JSON; what is not UTF-8 becomes U+FFFD, byte for byte, so that pieces give the same as the whole. */
-static json_t *json_of(const char *bytes, size_t n)
+json_t *serve_text(const char *bytes, size_t n)
 {
     char *const text = malloc(3 * n + 1);
     json_t *const made = text ? json_stringn(text, json_valid_utf8(bytes, n, text)) : NULL;
@@ -25,8 +24,9 @@ json_t *serve_error_object(const serve_error *e)
                              : s == 429 ? "rate_limit_error"
                              : s >= 500 ? "server_error"
                                         : "invalid_request_error";
-    return json_pack("{s:{s:o, s:s, s:o, s:s?}}", "error", "message", json_of(e->message, strlen(e->message)), "type",
-                     type, "param", e->param[0] ? json_of(e->param, strlen(e->param)) : json_null(), "code", e->code);
+    return json_pack("{s:{s:o, s:s, s:o, s:s?}}", "error", "message", serve_text(e->message, strlen(e->message)),
+                     "type", type, "param", e->param[0] ? serve_text(e->param, strlen(e->param)) : json_null(), "code",
+                     e->code);
 }
 
 /* ---- Texts ---- */
@@ -68,7 +68,7 @@ static void take_pieces(serve_choice *c, const char *text, size_t n, serve_news 
         if (!news->calls) news->calls = json_array();
         (void)json_array_append_new(news->calls, call_of(c, piece.function));
     }
-    if (n_content) news->content = json_of(content, n_content);
+    if (n_content) news->content = serve_text(content, n_content);
     free(content);
 }
 
@@ -80,10 +80,10 @@ static serve_news take_news(serve_choice *c)
     rt_string reasoning = { NULL, 0 }, rest = { text + c->split.at, n - c->split.at };
     if (c->call->chat) rt_chat_split_next(&c->split, c->call->thinks, text, n, c->ended, &reasoning, &rest);
     else c->split.at = n;
-    if (reasoning.bytes) news.reasoning = json_of(reasoning.text, reasoning.bytes);
+    if (reasoning.bytes) news.reasoning = serve_text(reasoning.text, reasoning.bytes);
     if (rest.bytes && !c->begin) c->begin = 1 + (size_t)(rest.text - text);
     if (c->call->tools && c->begin) take_pieces(c, text + c->begin - 1, c->split.at - (c->begin - 1), &news);
-    else if (rest.bytes) news.content = json_of(rest.text, rest.bytes);
+    else if (rest.bytes) news.content = serve_text(rest.text, rest.bytes);
     return news;
 }
 
@@ -107,7 +107,7 @@ static json_t *name_of(const serve_call *call, int32_t token)
 {
     const rt_string s = bytes_of(call, token);
     if (call->ids) return json_sprintf("token_id:%d", (int)token);
-    if (call->chat) return json_of(s.text, s.bytes);
+    if (call->chat) return serve_text(s.text, s.bytes);
     json_t *name = memchr(s.text, 0, s.bytes) ? NULL : json_stringn(s.text, s.bytes);
     char *text = NULL;
     size_t n = 0;

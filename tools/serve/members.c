@@ -21,7 +21,8 @@ enum {
     ASSISTANT = SERVE_ASSISTANT,
     RESULT = SERVE_RESULT,
     MESSAGE = INPUT | ASSISTANT | RESULT,
-    TOKENIZE = SERVE_TOKENIZE
+    TOKENIZE = SERVE_TOKENIZE,
+    DETOKENIZE = SERVE_DETOKENIZE
 };
 
 /* Members of OpenAI's interface, and those that vLLM, llama.cpp and others add. Names are between spaces. */
@@ -43,6 +44,8 @@ static const struct {
     { ASSISTANT, " tool_calls ", reads },
     { RESULT, " tool_call_id ", reads },
     { TOKENIZE, " content add_special parse_special ", reads },
+    { TOKENIZE, " with_pieces ", "[false]" },
+    { DETOKENIZE, " tokens ", reads },
 
     /* Names, storage, caches, scheduling, and more in the answer. */
     { BODY,

@@ -90,6 +90,14 @@ static int add_prompt(serve_server *v, serve_call *call, int32_t *tokens, int64_
                       (long long)n, (int)v->session->context);
 }
 
+static int is_token(const serve_server *v, const json_t *value, int32_t *token)
+{
+    const json_int_t id = json_integer_value(value);
+    const int good = json_is_integer(value) && id >= 0 && id < rt_tokenizer_n_tokens(v->session->tokenizer);
+    *token = good ? (int32_t)id : 0;
+    return good;
+}
+
 /* A prompt of a completion: a text or its tokens. */
 static int read_prompt(serve_server *v, serve_call *call, const json_t *prompt, serve_error *e)
 {
@@ -106,11 +114,7 @@ static int read_prompt(serve_server *v, serve_call *call, const json_t *prompt, 
         return refused(e, status ? status : GDN_OUT_OF_MEMORY, "prompt");
     }
     int good = text.bytes || json_is_array(prompt);
-    for (size_t i = 0; i < length; i++) {
-        const json_int_t id = json_integer_value(json_array_get(prompt, i));
-        good &= json_is_integer(json_array_get(prompt, i)) && id >= 0 && id < rt_tokenizer_n_tokens(t);
-        tokens[n++] = (int32_t)id;
-    }
+    for (size_t i = 0; i < length; i++) good &= is_token(v, json_array_get(prompt, i), &tokens[n++]);
     return add_prompt(v, call, tokens, n, "prompt", e) &&
            (good || wrong(e, "prompt", "a text, the numbers of its tokens, or an array of these are allowed"));
 }
@@ -393,7 +397,7 @@ static int read_parameters(serve_server *v, serve_call *call, json_t *o, serve_e
     if (format && (json_unpack((json_t *)format, "{s:s!}", "type", &type) || strcmp(type, "text") != 0))
         return wrong(e, "response_format", "{\"type\": \"text\"} is allowed");
     if (member(o, "model") && !model) return wrong(e, "model", "a text is allowed");
-    if (model && strcmp(model, v->model) != 0) {
+    if (model && !serve_is_name(v, model)) {
         if (serve_opt.strict)
             return serve_fail(e, 404, "model_not_found", "model", "model: this server has %s only", v->model);
         serve_say_once(v, "model", "it is another model's name, and this server's model answers");
@@ -468,4 +472,46 @@ json_t *serve_read_tokenize(serve_server *v, const char *body, size_t n, serve_e
     if (good) return answer;
     json_decref(answer);
     return NULL;
+}
+
+/* The text of tokens, control tokens included. */
+static json_t *text_of_tokens(const serve_server *v, const int32_t *tokens, int64_t n)
+{
+    char *bytes = NULL;
+    size_t n_bytes = 0;
+    FILE *const to = open_memstream(&bytes, &n_bytes);
+    for (int64_t i = 0; to && i < n; i++) {
+        const rt_string s = rt_token_bytes(v->session->tokenizer, tokens[i]);
+        if (s.bytes) (void)fwrite(s.text, 1, s.bytes, to);
+    }
+    json_t *const text = to && !fclose(to) ? serve_text(bytes, n_bytes) : NULL;
+    free(bytes);
+    return text;
+}
+
+json_t *serve_read_detokenize(serve_server *v, const char *body, size_t n, serve_error *e)
+{
+    json_t *const o = object_of(body, n, e), *const list = member(o, "tokens");
+    const size_t count = json_array_size(list);
+    int32_t *const tokens = rt_calloc(count + 1, sizeof *tokens, "tokens");
+    int good = o && serve_check_members(v, o, SERVE_DETOKENIZE, "", e) &&
+               (json_is_array(list) || wrong(e, "tokens", "an array is needed")) &&
+               (tokens || refused(e, GDN_OUT_OF_MEMORY, "tokens"));
+    for (size_t i = 0; good && i < count; i++)
+        good = is_token(v, json_array_get(list, i), &tokens[i]) || wrong(e, "tokens", "numbers of tokens are allowed");
+    json_t *const text = good ? text_of_tokens(v, tokens, (int64_t)count) : NULL;
+    if (good && !text) (void)serve_fail(e, 500, NULL, NULL, "out of memory");
+    rt_free(tokens);
+    json_decref(o);
+    return text ? json_pack("{s:o}", "content", text) : NULL;
+}
+
+json_t *serve_apply_template(serve_server *v, const char *body, size_t n, serve_error *e)
+{
+    serve_call *const call = serve_read(v, body, n, 1, e);
+    if (!call) return NULL;
+    json_t *const text = text_of_tokens(v, call->prompt[0], call->n_prompt[0]);
+    if (!text) (void)serve_fail(e, 500, NULL, NULL, "out of memory");
+    serve_release(call);
+    return text ? json_pack("{s:o}", "prompt", text) : NULL;
 }

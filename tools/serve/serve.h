@@ -1,7 +1,7 @@
 /* What the files of `gdn serve` share. serve.c reads the command line and opens the model. queue.c has the calls of
- * clients and the engine's loop. request.c reads JSON requests, members.c has their members, answer.c
- * writes answers, calls.c reads calls of tools, http.c is the HTTP server. framing.c checks heads of requests,
- * connections.c has the connections.
+ * clients and the engine's loop. about.c has the model's names and settings. request.c reads JSON requests, members.c
+ * has their members, answer.c writes answers, calls.c reads calls of tools, http.c is the HTTP server. framing.c checks
+ * heads of requests, connections.c has the connections.
  *
  * One thread, the engine's, steps the scheduler. Each HTTP connection has a thread, which adds a call to the queue and
  * waits for its texts. */
@@ -16,7 +16,8 @@ enum { SERVE_STOPS = 16, SERVE_TEXTS = 128, SERVE_RESERVE = 512 };
 typedef struct json_t json_t; /* of jansson, which may be missing */
 
 typedef struct serve_options {
-    const char *host, *key_file, *alias;
+    const char *host, *key_file;
+    cli_texts alias;
     cli_names origins, names;
     int strict;
     int64_t port, queue, connections, max_tokens, body_kib, timeout;
@@ -89,7 +90,8 @@ typedef struct serve_call {
 typedef struct serve_server {
     run_session *session;
     rt_sampling defaults[2]; /* of completions and chats */
-    char model[3 * 256];     /* the name for clients, in UTF-8 */
+    json_t *names;           /* of the model, for clients; an array */
+    const char *model;       /* the first of them */
     char *keys;              /* each terminated; the last one empty. NULL: no key is needed */
     int64_t started;
     int64_t reserve;      /* connections beyond --connections that may be open for a second */
@@ -167,7 +169,8 @@ enum {
     SERVE_INPUT = 16,
     SERVE_ASSISTANT = 32,
     SERVE_RESULT = 64,
-    SERVE_TOKENIZE = 128
+    SERVE_TOKENIZE = 128,
+    SERVE_DETOKENIZE = 256
 };
 /* Removes members that are ignored, and says of each name once that it is. 0: one would change the text and is not
  * supported, or --strict refuses it; with an error. */
@@ -179,9 +182,25 @@ void serve_say_once(serve_server *v, const char *name, const char *what);
 
 /* Reads the body of a completion or a chat into a call; NULL: refused, with an error. */
 serve_call *serve_read(serve_server *v, const char *body, size_t n, int chat, serve_error *e);
+/* Answers, to be freed; NULL: refused, with an error. */
 json_t *serve_read_tokenize(serve_server *v, const char *body, size_t n, serve_error *e);
+json_t *serve_read_detokenize(serve_server *v, const char *body, size_t n, serve_error *e);
+json_t *serve_apply_template(serve_server *v, const char *body, size_t n, serve_error *e);
+
+/* ---- about.c ---- */
+
+/* Sets the model's names: those of --alias, or its file's. 0: no memory. */
+int serve_name_model(serve_server *v);
+int serve_is_name(const serve_server *v, const char *name);
+/* Answers, to be freed. serve_model() gives NULL, with an error, for another model's name. */
+json_t *serve_models(const serve_server *v, serve_error *e);
+json_t *serve_model(const serve_server *v, const char *name, serve_error *e);
+json_t *serve_props(const serve_server *v);
 
 /* ---- answer.c ---- */
+
+/* Text as JSON; what is not UTF-8 becomes U+FFFD, byte for byte, so that pieces give the same as the whole. */
+json_t *serve_text(const char *bytes, size_t n);
 
 json_t *serve_error_object(const serve_error *e);
 /* Waits until all texts have ended and returns the answer, to be freed. NULL: failed, if there is an error; otherwise

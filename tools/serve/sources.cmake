@@ -9,6 +9,7 @@ if(NOT "${GDN_SERVE}" MATCHES "^(OFF|FALSE|NO|0|)$" AND (NOT CMAKE_CROSSCOMPILIN
   if(gdn_serve_FOUND)
     set(GDN_HAVE_SERVE ON)
     target_sources(gdn_tool PRIVATE
+      tools/serve/about.c
       tools/serve/answer.c
       tools/serve/calls.c
       tools/serve/connections.c
