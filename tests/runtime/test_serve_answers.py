@@ -190,7 +190,7 @@ NEUTRAL = {"store": False, "metadata": {"a": "b"}, "service_tier": "auto", "prom
            "nonsense": {"a": 1}, "n max_tokens": 1, "model": "gpt-4o", "user": "u", "n": 1.0}
 OF_CHATS = {"parallel_tool_calls": False, "modalities": ["text"], "verbosity": "medium", "reasoning_format": "auto", "add_generation_prompt": True, "include_reasoning": True}
 OF_MESSAGES = {"annotations": [], "refusal": None, "audio": None, "function_call": None, "cache_control": {"type": "ephemeral"}, "nonsense": 1, "prefix": False}
-CHANGES = {"logit_bias": {"40": -100}, "best_of": 2, "echo": True, "suffix": "x", "mirostat": 1, "typical_p": 0.9, "dry_multiplier": 0.5, "xtc_probability": 0.1, "min_tokens": 1, "stop_token_ids": [40], "skip_special_tokens": False,
+CHANGES = {"logit_bias": {"40": -100}, "best_of": 2, "suffix": "x", "mirostat": 1, "typical_p": 0.9, "dry_multiplier": 0.5, "xtc_probability": 0.1, "min_tokens": 1, "stop_token_ids": [40], "skip_special_tokens": False,
            "use_beam_search": True, "grammar": "root ::= x", "guided_json": {}, "structured_outputs": {"json": {}}, "samplers": ["top_k"], "cache_salt": "x", "n_predict": 5, "truncate_prompt_tokens": 5, "thinking": {"type": "disabled"}, "prompt_logprobs": 1}
 CHAT = "/v1/chat/completions"
 
@@ -319,4 +319,59 @@ def logprobs(folder):
         require(s.ask("/v1/chat/completions", {**ask, "logprobs": True})[1]["choices"][0]["logprobs"]["content"][0]["top_logprobs"] == [], "without others")
 
 
-run_tests(turns, continued, thinking, calls, members, variables, template_input, logprobs)
+def echo(folder):
+    """echo puts the prompt before the text; its log-probabilities are those that drawing the same tokens has, whatever else runs."""
+    prompt = PROMPT + " God created"
+    with server() as s:
+        tokens = s.ask("/tokenize", {"content": prompt})[1]["tokens"]
+        of = {"prompt": tokens, "max_tokens": 40, "logprobs": 4, "return_tokens_as_token_ids": True, "ignore_eos": True}
+        drawn = s.ask("/v1/completions", of)[1]["choices"][0]
+        plain = s.text({"prompt": prompt, "max_tokens": 40, "ignore_eos": True})
+        prompts = [tokens + [int(name[9:]) for name in drawn["logprobs"]["tokens"]][:n] for n in (40, 33, 16, 1)] + [tokens[:1], s.ask("/tokenize", {"content": "<|im_end|>a", "parse_special": True})[1]["tokens"]]
+        for stream in (False, True):
+            for more in ({}, {"stop": "created"}, {"logprobs": 2}, {"n": 2}):
+                body = {"prompt": prompt, "max_tokens": 40, "ignore_eos": True, "echo": True, **more}
+                text = joined(s.events("/v1/completions", body)[0])[0] if stream else s.text(body)
+                require(text == prompt + s.text({**body, "echo": False}), f"the prompt and the text, {more}: {text!r}")
+    require(prompt + plain == prompt + drawn["text"], "a text")
+    expected = None
+    for options in (("--parallel", "1", "--spec", "off"), ("--parallel", "1", "--always-draft", "--step", "7"), ("--parallel", "6", "--cells", "4096")):
+        with server(*options) as s:
+            if options[1] == "6":
+                s.ask("/v1/completions", {"prompt": prompts[0], "max_tokens": 1})  # the prefix cache has it
+            body = {"prompt": prompts, "max_tokens": 0, "logprobs": 4, "echo": True, "return_tokens_as_token_ids": True}
+            if options[1] == "1":
+                bodies = [{**body, "prompt": p} for p in prompts]
+                answers = [s.ask("/v1/completions", b)[1] for b in bodies]
+                streams = [s.events("/v1/completions", b)[0] for b in bodies]
+                for answer, events in zip(answers, streams):
+                    parts = [c["logprobs"] for e in events for c in e["choices"] if c["logprobs"]]
+                    require({k: [x for part in parts for x in part[k]] for k in parts[0]} == answer["choices"][0]["logprobs"] and joined(events)[0] == answer["choices"][0]["text"], "streamed")
+            else:
+                whole = s.ask("/v1/completions", body)[1]
+                require(whole["usage"]["completion_tokens"] == 0 and whole["usage"]["prompt_tokens"] == sum(map(len, prompts)), f"usage: {whole['usage']}")
+                answers = [{"choices": [{**c, "index": 0}]} for c in whole["choices"]]
+            found = [a["choices"][0] for a in answers]
+            expected = expected or found
+            require(found == expected, f"the same bits with {options}")
+    for given, choice in zip(prompts, expected):
+        log = choice["logprobs"]
+        require(choice["finish_reason"] == "length" and [int(name[9:]) for name in log["tokens"]] == given, f"the prompt's tokens: {choice}")
+        require(len(log["token_logprobs"]) == len(log["top_logprobs"]) == len(log["text_offset"]) == len(given) and log["token_logprobs"][0] is None is log["top_logprobs"][0], f"the first token has none: {log}")
+    for n in (40, 33, 16, 1):
+        log = expected[(40, 33, 16, 1).index(n)]["logprobs"]
+        for column in ("token_logprobs", "top_logprobs"):
+            require(log[column][len(tokens):] == drawn["logprobs"][column][:n], f"{n} tokens, {column}: {log[column][len(tokens):]}, not {drawn['logprobs'][column]}")
+    require(expected[-1]["text"] == "<|im_end|>a", f"control tokens: {expected[-1]}")
+    of_run = ran("-p", PROMPT, "-n", "24")[0]["tokens"]
+    end = next(t for i, t in enumerate(of_run) if i > 4 and t > 300 and t not in of_run[:i])
+    with server("--strict", model=speaking(folder, {end: "<|stop|>"}, end)) as s:  # as lm-eval reads it
+        choice = s.ask("/v1/completions", {"prompt": PROMPT, "max_tokens": of_run.index(end) + 1, "logprobs": 1, "echo": True})[1]["choices"][0]
+        require(choice["finish_reason"] == "stop" and choice["logprobs"]["tokens"][-1] == "<|stop|>" and not choice["text"].endswith("<|stop|>"), f"the end token has an entry: {choice}")
+        refused(s, 400, "max_tokens", {"prompt": PROMPT, "max_tokens": 0})
+        refused(s, 400, "echo", {"prompt": PROMPT, "echo": 1})
+        refused(s, 400, "echo", {"messages": [{"role": "user", "content": "x"}], "echo": True}, CHAT)
+        refused(s, 400, "max_tokens", {"messages": [{"role": "user", "content": "x"}], "max_tokens": 0}, CHAT)
+
+
+run_tests(turns, continued, thinking, calls, members, variables, template_input, logprobs, echo)

@@ -1,6 +1,7 @@
 /* Answers: texts to JSON, whole or as a stream of events. See serve.h. */
 #define _POSIX_C_SOURCE 200809L
 #include <jansson.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -140,13 +141,14 @@ static json_t *entry_of(serve_choice *c, const rt_logprob *p, const char *column
 {
     if (c->call->chat) return logprob_of(c->call, p, c->call->n_top);
     if (!strcmp(column, "tokens")) return name_of(c->call, p->token);
-    if (!strcmp(column, "token_logprobs")) return json_real((double)p->logprob);
+    if (!strcmp(column, "token_logprobs")) return isnan(p->logprob) ? json_null() : json_real((double)p->logprob);
     if (!strcmp(column, "text_offset")) {
         const rt_string s = bytes_of(c->call, p->token);
         json_t *const offset = json_integer((json_int_t)c->n_characters);
         for (uint64_t i = 0; i < s.bytes; i++) c->n_characters += ((unsigned char)s.text[i] & 0xc0) != 0x80;
         return offset;
     }
+    if (isnan(p->logprob)) return json_null(); /* of a prompt's first token */
     json_t *const top = json_object();
     for (int32_t i = c->call->n_top; i >= 0; i--) { /* the token itself, whether or not it is among the first */
         json_t *const name = name_of(c->call, p[i].token);
@@ -183,7 +185,7 @@ static json_t *usage_of(const serve_call *call)
     for (int32_t i = 0; i < call->n_choices; i++) {
         const serve_choice *const c = &call->choice[i];
         const int32_t n = call->n_prompt[i / call->n];
-        drawn += c->result.n_tokens;
+        drawn += call->no_text ? 0 : c->result.n_tokens;
         if (i % call->n) continue;
         prompt += n;
         cached += c->result.n_prefix < n ? c->result.n_prefix : n;

@@ -35,6 +35,7 @@ static const struct {
       " frequency_penalty repeat_penalty repetition_penalty repeat_last_n seed stop stream stream_options ignore_eos"
       " logprobs return_tokens_as_token_ids ",
       reads },
+    { COMPLETION, " echo ", reads },
     { CHAT,
       " chat_template_kwargs reasoning_effort top_logprobs tools tool_choice parallel_tool_calls response_format ",
       reads },

@@ -374,11 +374,12 @@ static int64_t most_tokens(int64_t n)
 }
 
 /* Tokens of a text; -1: as many as there is room for. */
-static int read_most(serve_server *v, const json_t *o, const char *name, int64_t *to, serve_error *e)
+static int read_most(serve_server *v, const serve_call *call, const json_t *o, const char *name, int64_t *to,
+                     serve_error *e)
 {
     int64_t n = *to;
     if (!get_integer(o, name, -1, INT64_MAX, &n, e)) return 0;
-    if (!n) return wrong(e, name, "0 is not supported");
+    if (!n && !call->echo) return wrong(e, name, "0 is for completions with echo: true");
     *to = most_tokens(n);
     if (serve_opt.max_tokens && *to < n) serve_say_once(v, name, "it is above --max-tokens, which counts instead");
     return 1;
@@ -404,16 +405,18 @@ static int read_parameters(serve_server *v, serve_call *call, json_t *o, serve_e
     }
     if (member(o, call->chat ? "prompt" : "messages"))
         return wrong(e, call->chat ? "prompt" : "messages", "it is for the other endpoint");
-    if (!read_most(v, o, "max_tokens", &n_max, e) || !get_integer(o, "n", 1, SERVE_TEXTS, &n, e) ||
-        !read_most(v, o, "max_completion_tokens", &also, e) || !read_sampling(v, call, o, e) ||
-        !read_stop(call, o, e) || !read_logprobs(call, o, e) || !get_flag(o, "ignore_eos", &call->ignore_end, e) ||
-        !get_flag(o, "stream", &call->stream, e) || !get_flag(options, "include_usage", &call->usage, e))
+    if (!get_flag(o, "echo", &call->echo, e) || !read_most(v, call, o, "max_tokens", &n_max, e) ||
+        !get_integer(o, "n", 1, SERVE_TEXTS, &n, e) || !read_most(v, call, o, "max_completion_tokens", &also, e) ||
+        !read_sampling(v, call, o, e) || !read_stop(call, o, e) || !read_logprobs(call, o, e) ||
+        !get_flag(o, "ignore_eos", &call->ignore_end, e) || !get_flag(o, "stream", &call->stream, e) ||
+        !get_flag(options, "include_usage", &call->usage, e))
         return 0;
     if (options && !json_is_object(options)) return wrong(e, "stream_options", "an object is allowed");
     call->n = (int32_t)n;
     if (member(o, "max_tokens") && member(o, "max_completion_tokens") && n_max != also)
         return wrong(e, "max_tokens", "max_completion_tokens is the same, and has another value");
     call->n_max = (int32_t)(member(o, "max_completion_tokens") ? also : n_max);
+    if (!call->n_max) call->n_max = call->no_text = call->ignore_end = 1;
     if (n * call->n_prompts > most_texts)
         return serve_fail(e, 400, "invalid_value", n > 1 ? "n" : "prompt",
                           "n is %d and prompt has %d, which are %d texts; a request may have %d, half of --parallel "
