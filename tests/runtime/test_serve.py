@@ -182,7 +182,7 @@ def together():
 def refusals():
     with server("--body-limit", "64", "--max-tokens", "100", "--queue", "4") as s:
         chat, hello = "/v1/chat/completions", {"messages": [{"role": "user", "content": "x"}]}
-        for name, given in (("logit_bias", {"1": 1}), ("grammar", "x")):
+        for name, given in (("logit_bias", 1), ("grammar", "x")):
             refused(s, 400, name, {**hello, name: given}, chat)
             refused(s, 400, name, {"prompt": "x", name: given})
         for name, given in (("tools", {}), ("tools", [1]), ("tools", [{"type": "function"}]), ("tools", [{"type": "function", "function": {"name": ""}}]), ("tools", [{"type": "x", "function": {"name": "f"}}]), ("tool_choice", "required"),

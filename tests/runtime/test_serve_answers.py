@@ -190,7 +190,7 @@ NEUTRAL = {"store": False, "metadata": {"a": "b"}, "service_tier": "auto", "prom
            "nonsense": {"a": 1}, "n max_tokens": 1, "model": "gpt-4o", "user": "u", "n": 1.0}
 OF_CHATS = {"parallel_tool_calls": False, "modalities": ["text"], "verbosity": "medium", "reasoning_format": "auto", "add_generation_prompt": True, "include_reasoning": True}
 OF_MESSAGES = {"annotations": [], "refusal": None, "audio": None, "function_call": None, "cache_control": {"type": "ephemeral"}, "nonsense": 1, "prefix": False}
-CHANGES = {"logit_bias": {"40": -100}, "best_of": 2, "suffix": "x", "mirostat": 1, "typical_p": 0.9, "dry_multiplier": 0.5, "xtc_probability": 0.1, "min_tokens": 1, "stop_token_ids": [40], "skip_special_tokens": False,
+CHANGES = {"best_of": 2, "suffix": "x", "mirostat": 1, "typical_p": 0.9, "dry_multiplier": 0.5, "xtc_probability": 0.1, "min_tokens": 1, "stop_token_ids": [40], "skip_special_tokens": False,
            "use_beam_search": True, "grammar": "root ::= x", "guided_json": {}, "structured_outputs": {"json": {}}, "samplers": ["top_k"], "cache_salt": "x", "n_predict": 5, "truncate_prompt_tokens": 5, "thinking": {"type": "disabled"}, "prompt_logprobs": 1}
 CHAT = "/v1/chat/completions"
 
@@ -374,4 +374,31 @@ def echo(folder):
         refused(s, 400, "max_tokens", {"messages": [{"role": "user", "content": "x"}], "max_tokens": 0}, CHAT)
 
 
-run_tests(turns, continued, thinking, calls, members, variables, template_input, logprobs, echo)
+def biases():
+    """logit_bias is added to logits; its texts do not depend on drafts, and log-probabilities are the model's."""
+    texts = []
+    for options in (("--spec", "off"), ("--always-draft",)):
+        with server(*options) as s:
+            def ask(**more):
+                choice = s.ask("/v1/completions", {"prompt": PROMPT, "max_tokens": 24, "logprobs": 5, "ignore_eos": True, "return_tokens_as_token_ids": True, **more})[1]["choices"][0]
+                return [int(name[9:]) for name in choice["logprobs"]["tokens"]], choice["logprobs"]
+            plain, log = ask()
+            first = {int(name[9:]): p for name, p in log["top_logprobs"][0].items()}
+            second = sorted(first, key=first.get)[-2]
+            gap = first[plain[0]] - first[second]
+            banned, _ = ask(logit_bias={str(plain[0]): -100})
+            require(banned[0] == second and plain[0] not in banned, f"a token that is banned: {banned}")
+            over, of = ask(logit_bias={str(second): gap + 0.01})
+            require(over[0] == second and ask(logit_bias={str(second): gap - 0.01})[0][0] == plain[0], f"what is added: {over}")
+            require({int(name[9:]): p for name, p in of["top_logprobs"][0].items()} == first, "log-probabilities are without it")
+            require(set(ask(logit_bias={"300": 100})[0]) == {300} == set(ask(logit_bias={"300": 100}, temperature=1, seed=1)[0]), "one token alone")
+            require(ask(logit_bias={})[0] == plain == ask(logit_bias=[])[0] == ask(logit_bias={str(plain[0]): 0})[0], "no bias")
+            texts.append((banned, over, ask(logit_bias={str(t): -3 for t in set(plain)}, temperature=0.8, seed=3, n=1)[0]))
+            for given in (1, "x", [[40, 1]], {"x": 1}, {"": 1}, {"-1": 1}, {"99999999": 1}, {"40 ": 1}, {" 40": 1}, {"40": "1"}, {"40": None}):
+                refused(s, 400, "logit_bias", {"prompt": PROMPT, "logit_bias": given})
+            for given in (101, -100.5, 1e300):
+                refused(s, 400, None, {"prompt": PROMPT, "logit_bias": {"40": given}})
+    require(texts[0] == texts[1], f"with drafts and without: {texts}")
+
+
+run_tests(turns, continued, thinking, calls, members, variables, template_input, logprobs, echo, biases)

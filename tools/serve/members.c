@@ -32,7 +32,8 @@ static const struct {
 } members[] = {
     { BODY,
       " model user prompt messages n max_tokens max_completion_tokens temperature top_p min_p top_k presence_penalty"
-      " frequency_penalty repeat_penalty repetition_penalty repeat_last_n seed stop stream stream_options ignore_eos"
+      " frequency_penalty repeat_penalty repetition_penalty repeat_last_n logit_bias seed stop stream stream_options "
+      "ignore_eos"
       " logprobs return_tokens_as_token_ids ",
       reads },
     { COMPLETION, " echo ", reads },
@@ -68,7 +69,6 @@ static const struct {
     { BODY, " echo use_beam_search continue_final_message penalize_nl post_sampling_probs ", "[false]" },
     { BODY, " include_stop_str_in_output return_prompt ", "[false]" },
     { BODY, " suffix grammar cache_salt ", "[\"\"]" },
-    { BODY, " logit_bias ", "[{},[]]" },
     { BODY, " stop_token_ids bad_words bad_words_ids lora documents functions ", "[[]]" },
     { BODY, " function_call ", "[\"none\",\"auto\"]" },
     { BODY, " min_tokens mirostat dry_multiplier xtc_probability dynatemp_range top_a n_probs min_keep ", "[0]" },

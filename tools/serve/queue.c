@@ -96,6 +96,7 @@ static void free_call(serve_call *call)
         free(call->choice[i].text.bytes);
         free(call->choice[i].logprob);
     }
+    free(call->bias);
     json_decref(call->body);
     free(call->out);
     (void)pthread_cond_destroy(&call->news);

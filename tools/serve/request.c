@@ -335,6 +335,30 @@ static int draw_seed(int64_t *seed, serve_error *e)
     return 1;
 }
 
+/* logit_bias: an object of numbers by tokens' numbers. Some clients send [] for none. */
+static int read_bias(const serve_server *v, serve_call *call, const json_t *o, serve_error *e)
+{
+    json_t *const given = member(o, "logit_bias"), *value;
+    const char *name;
+    int32_t n = 0;
+    if (!given || (json_is_array(given) && !json_array_size(given))) return 1;
+    if (!json_is_object(given)) return wrong(e, "logit_bias", "an object is allowed");
+    call->bias = calloc(json_object_size(given) + 1, sizeof *call->bias);
+    if (!call->bias) return serve_fail(e, 500, NULL, NULL, "out of memory");
+    json_object_foreach(given, name, value)
+    {
+        json_t *const number = json_integer(strtoll(name, NULL, 10));
+        const int good = *name && !name[strspn(name, "0123456789")] && is_token(v, number, &call->bias[n].token) &&
+                         json_is_number(value);
+        json_decref(number);
+        if (!good) return wrong(e, "logit_bias", "numbers by the numbers of tokens are allowed");
+        call->bias[n++].add = (float)json_number_value(value);
+    }
+    call->sampling.bias = call->bias;
+    call->sampling.n_bias = n;
+    return 1;
+}
+
 static int read_sampling(serve_server *v, serve_call *call, json_t *o, serve_error *e)
 {
     rt_sampling *const s = &call->sampling;
@@ -346,7 +370,8 @@ static int read_sampling(serve_server *v, serve_call *call, json_t *o, serve_err
         !get_number(o, "repetition_penalty", &s->repeat_penalty, e) ||
         !get_number(o, "repeat_penalty", &s->repeat_penalty, e) ||
         !get_integer(o, "repeat_last_n", 0, 1 << 26, &last, e) || !get_integer(o, "top_k", -1, 1 << 26, &top_k, e) ||
-        !get_integer(o, "seed", -1, INT64_MAX, &seed, e) || (seed < 0 && !draw_seed(&seed, e)))
+        !get_integer(o, "seed", -1, INT64_MAX, &seed, e) || (seed < 0 && !draw_seed(&seed, e)) ||
+        !read_bias(v, call, o, e))
         return 0;
     s->top_k = (int32_t)(top_k < 0 ? 0 : top_k); /* -1: others' word for all */
     s->repeat_last = (int32_t)last;

@@ -68,6 +68,7 @@ typedef struct serve_call {
     int logprobs, ids; /* 1: with log-probabilities of n_top tokens; that name tokens by their numbers */
     int32_t n_top;
     int echo, no_text;           /* the text begins with the prompt; it is the prompt: what is drawn is dropped */
+    rt_bias *bias;               /* of logit_bias; NULL: none */
     rt_sampling sampling;        /* of the first text; later ones have the next seeds */
     run_bytes stop[SERVE_STOPS]; /* the body's */
     int n_stop;
