@@ -329,7 +329,7 @@ def echo(folder):
         plain = s.text({"prompt": prompt, "max_tokens": 40, "ignore_eos": True})
         prompts = [tokens + [int(name[9:]) for name in drawn["logprobs"]["tokens"]][:n] for n in (40, 33, 16, 1)] + [tokens[:1], s.ask("/tokenize", {"content": "<|im_end|>a", "parse_special": True})[1]["tokens"]]
         for stream in (False, True):
-            for more in ({}, {"stop": "created"}, {"logprobs": 2}, {"n": 2}):
+            for more in ({}, {"stop": "created"}, {"stop": prompt[-3:] + plain[:2]}, {"logprobs": 2}, {"n": 2}):
                 body = {"prompt": prompt, "max_tokens": 40, "ignore_eos": True, "echo": True, **more}
                 text = joined(s.events("/v1/completions", body)[0])[0] if stream else s.text(body)
                 require(text == prompt + s.text({**body, "echo": False}), f"the prompt and the text, {more}: {text!r}")
@@ -368,6 +368,9 @@ def echo(folder):
     with server("--strict", model=speaking(folder, {end: "<|stop|>"}, end)) as s:  # as lm-eval reads it
         choice = s.ask("/v1/completions", {"prompt": PROMPT, "max_tokens": of_run.index(end) + 1, "logprobs": 1, "echo": True})[1]["choices"][0]
         require(choice["finish_reason"] == "stop" and choice["logprobs"]["tokens"][-1] == "<|stop|>" and not choice["text"].endswith("<|stop|>"), f"the end token has an entry: {choice}")
+        before = s.ask("/tokenize", {"content": PROMPT})[1]["tokens"] + of_run[:of_run.index(end)]  # its next token is the end token
+        choice = s.ask("/v1/completions", {"prompt": before, "max_tokens": 0, "echo": True})[1]["choices"][0]
+        require(choice["finish_reason"] == "length" and choice["text"].startswith(PROMPT), f"what is drawn does not count: {choice}")
         refused(s, 400, "max_tokens", {"prompt": PROMPT, "max_tokens": 0})
         refused(s, 400, "echo", {"prompt": PROMPT, "echo": 1})
         refused(s, 400, "echo", {"messages": [{"role": "user", "content": "x"}], "echo": True}, CHAT)

@@ -179,19 +179,36 @@ static json_t *take_logprobs(serve_choice *c)
     return to;
 }
 
-static json_t *usage_of(const serve_call *call)
+/* The lock is held. */
+static serve_usage count(const serve_call *call)
 {
-    json_int_t prompt = 0, cached = 0, drawn = 0;
+    serve_usage u = { 0, 0, 0 };
     for (int32_t i = 0; i < call->n_choices; i++) {
         const serve_choice *const c = &call->choice[i];
         const int32_t n = call->n_prompt[i / call->n];
-        drawn += call->no_text ? 0 : c->result.n_tokens;
+        u.written += call->no_text ? 0 : c->result.n_tokens;
         if (i % call->n) continue;
-        prompt += n;
-        cached += c->result.n_prefix < n ? c->result.n_prefix : n;
+        u.prompt += n;
+        u.kept += c->result.n_prefix < n ? c->result.n_prefix : n;
     }
-    return json_pack("{s:I, s:I, s:I, s:{s:I}}", "prompt_tokens", prompt, "completion_tokens", drawn, "total_tokens",
-                     prompt + drawn, "prompt_tokens_details", "cached_tokens", cached);
+    return u;
+}
+
+serve_usage serve_usage_of(serve_call *call)
+{
+    if (!call->server) return (serve_usage){ 0, 0, 0 }; /* it was not added */
+    (void)pthread_mutex_lock(&call->server->lock);
+    const serve_usage u = count(call);
+    (void)pthread_mutex_unlock(&call->server->lock);
+    return u;
+}
+
+static json_t *usage_of(const serve_call *call)
+{
+    const serve_usage u = count(call);
+    return json_pack("{s:I, s:I, s:I, s:{s:I}}", "prompt_tokens", (json_int_t)u.prompt, "completion_tokens",
+                     (json_int_t)u.written, "total_tokens", (json_int_t)(u.prompt + u.written), "prompt_tokens_details",
+                     "cached_tokens", (json_int_t)u.kept);
 }
 
 /* A choice with a value and log-probabilities, which it takes. value: a text, a message or its beginning; logprobs:

@@ -31,6 +31,8 @@ typedef struct http_request {
     const char *name;   /* of a model, behind the endpoint */
     int endpoint, last; /* last: the connection is closed after it */
     uint32_t owner;     /* of owner_of() */
+    int status;         /* of the answer; 0: none yet */
+    double began;       /* when its first line had come */
     char *body;
     size_t n;
     serve_call *call;
@@ -90,9 +92,10 @@ static void allow_what_is_asked(const http_request *q, struct MHD_Response *r)
 }
 
 /* Sends a response, which it frees. */
-static enum MHD_Result send_response(const http_request *q, int status, const char *type, struct MHD_Response *r)
+static enum MHD_Result send_response(http_request *q, int status, const char *type, struct MHD_Response *r)
 {
     if (!r) return MHD_NO;
+    q->status = status;
     (void)MHD_add_response_header(r, "Content-Type", type);
     (void)MHD_add_response_header(r, "Cache-Control", "no-store");
     if (q->origin) {
@@ -110,14 +113,14 @@ static enum MHD_Result send_response(const http_request *q, int status, const ch
     return sent;
 }
 
-static enum MHD_Result send_text(const http_request *q, int status, const char *type, char *text)
+static enum MHD_Result send_text(http_request *q, int status, const char *type, char *text)
 {
     if (!text) return MHD_NO;
     return send_response(q, status, type, MHD_create_response_from_buffer(strlen(text), text, MHD_RESPMEM_MUST_FREE));
 }
 
 /* Sends an object, which it frees, or without one the error. */
-static enum MHD_Result send_json(const http_request *q, json_t *object, const serve_error *e)
+static enum MHD_Result send_json(http_request *q, json_t *object, const serve_error *e)
 {
     json_t *const answer = object ? object : serve_error_object(e);
     char *const text = json_dumps(answer, JSON_COMPACT);
@@ -307,6 +310,7 @@ static void *on_target(void *user, const char *target, struct MHD_Connection *to
     if (!q) return NULL;
     q->target = target;
     q->n_target = strlen(target);
+    q->began = run_now();
     const char *const nul = strstr(target, "%00");
     q->has_nul = nul && nul < target + strcspn(target, "?");
     serve_request_begins(user, &q->connection);
@@ -334,18 +338,33 @@ static enum MHD_Result on_request(void *user, struct MHD_Connection *to, const c
     return q->last || too_large(q->n, &e) ? send_json(q, NULL, &e) : answer(q);
 }
 
+/* A line for a request whose answer is sent, or whose client went away. It has nothing that the client wrote. */
+static void log_request(const http_request *q, const char *end)
+{
+    const int is_known = q->endpoint < N_ENDPOINTS;
+    const time_t now = time(NULL);
+    const serve_usage n = q->call ? serve_usage_of(q->call) : (serve_usage){ 0, 0, 0 };
+    char when[32] = "";
+    struct tm utc;
+    (void)strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &utc));
+    (void)fprintf(stderr, "gdn serve: %s %s %s %d: %lld tokens read, %lld kept, %lld written, %.3f s%s\n", when,
+                  is_known ? endpoints[q->endpoint].path : "-", q->call && *q->call->id ? q->call->id : "-", q->status,
+                  (long long)(n.prompt - n.kept), (long long)n.kept, (long long)n.written, run_now() - q->began, end);
+}
+
 static void on_completed(void *user, struct MHD_Connection *to, void **state, enum MHD_RequestTerminationCode code)
 {
     http_request *const q = *state;
     (void)user;
     (void)to;
-    (void)code;
     if (!q) return;
+    if (serve_opt.log_requests) log_request(q, code == MHD_REQUEST_TERMINATED_COMPLETED_OK ? "" : ", cut");
     if (q->call) serve_release(q->call);
     free(q->body);
     q->origin = q->body = NULL;
     q->call = NULL;
     q->n = 0;
+    q->status = 0;
     serve_request_waits(q->server, &q->connection);
 }
 

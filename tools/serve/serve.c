@@ -40,6 +40,9 @@ static const cli_option own[] = {
     { "strict", CLI_FLAG, &serve_opt.strict, NULL,
       "refuse members of requests that are unknown, and other models'\n"
       "names (default: they are ignored, which is said once)" },
+    { "log-requests", CLI_FLAG, &serve_opt.log_requests, NULL,
+      "a line on standard error for each request: time, endpoint, id,\n"
+      "status, tokens, seconds" },
     { "alias", CLI_TEXTS, &serve_opt.alias, "NAME",
       "name of the model for clients; may be given several times\n(default: its file's name)" },
 };

@@ -19,7 +19,7 @@ typedef struct serve_options {
     const char *host, *key_file;
     cli_texts alias;
     cli_names origins, names;
-    int strict;
+    int strict, log_requests;
     int64_t port, queue, connections, max_tokens, body_kib, timeout;
 } serve_options;
 extern serve_options serve_opt;
@@ -203,6 +203,12 @@ json_t *serve_props(const serve_server *v);
 
 /* Text as JSON; what is not UTF-8 becomes U+FFFD, byte for byte, so that pieces give the same as the whole. */
 json_t *serve_text(const char *bytes, size_t n);
+
+/* Tokens of a call: of its prompts, those of them that the prefix cache had, and those of its texts that have ended. */
+typedef struct serve_usage {
+    int64_t prompt, kept, written;
+} serve_usage;
+serve_usage serve_usage_of(serve_call *call);
 
 json_t *serve_error_object(const serve_error *e);
 /* Waits until all texts have ended and returns the answer, to be freed. NULL: failed, if there is an error; otherwise
