@@ -33,9 +33,9 @@ static int will_checkpoint(const rt_scheduler *s, int32_t other, int32_t seq, in
     const int32_t length = rt_memory_seq_length(m, seq), ahead = rt_memory_seq_length(m, other);
     const int32_t begin = (ahead > length ? ahead : length) / interval * interval; /* begin of the next interval */
     const int32_t most = a->n_tokens < b->n_tokens - 1 ? a->n_tokens : b->n_tokens - 1;
-    return a->request.owner == b->request.owner && !rt_scheduler_scores(b) && interval <= most - begin &&
+    return a->request.owner == b->request.owner && interval <= most - begin &&
            !memcmp(a->tokens + begin, b->tokens + begin, 4 * (size_t)interval) &&
-           !memcmp(a->tokens, b->tokens, 4 * (size_t)begin);
+           !memcmp(a->tokens, b->tokens, 4 * (size_t)begin) && !rt_scheduler_scores(b);
 }
 
 void rt_scheduler_wait_for_prefixes(rt_scheduler *s)
