@@ -184,14 +184,14 @@ def names(folder):
 
 
 # Members, with values that change no text; each place has its own.
-NEUTRAL = {"store": False, "metadata": {"a": "b"}, "service_tier": "auto", "prompt_cache_key": "x", "safety_identifier": "x", "cache_prompt": True, "id_slot": -1, "request_id": "x", "priority": 0, "keep_alive": -1,
+NEUTRAL = {"store": False, "metadata": {"a": "b"}, "service_tier": "auto", "prompt_cache_key": "x", "safety_identifier": "x", "cache_prompt": True, "id_slot": -1, "request_id": "x", "priority": 0, "keep_alive": -1, "n_keep": 0,
            "timings_per_token": True, "logit_bias": {}, "best_of": 1, "echo": False, "suffix": "", "top_k": -1, "repetition_penalty": 1.0, "mirostat": 0, "typical_p": 1.0, "dry_multiplier": 0, "xtc_probability": 0.0, "min_tokens": 0,
            "stop_token_ids": [], "stop": "", "skip_special_tokens": True, "use_beam_search": False, "length_penalty": 1.0, "grammar": "", "max_completion_tokens": 12.0, "stream_options": {"include_usage": True},
            "nonsense": {"a": 1}, "n max_tokens": 1, "model": "gpt-4o", "user": "u", "n": 1.0}
 OF_CHATS = {"parallel_tool_calls": False, "modalities": ["text"], "verbosity": "medium", "reasoning_format": "auto", "add_generation_prompt": True, "include_reasoning": True}
 OF_MESSAGES = {"annotations": [], "refusal": None, "audio": None, "function_call": None, "cache_control": {"type": "ephemeral"}, "nonsense": 1, "prefix": False}
 CHANGES = {"best_of": 2, "suffix": "x", "mirostat": 1, "typical_p": 0.9, "dry_multiplier": 0.5, "xtc_probability": 0.1, "min_tokens": 1, "stop_token_ids": [40], "skip_special_tokens": False,
-           "use_beam_search": True, "grammar": "root ::= x", "guided_json": {}, "structured_outputs": {"json": {}}, "samplers": ["top_k"], "cache_salt": "x", "n_predict": 5, "truncate_prompt_tokens": 5, "thinking": {"type": "disabled"}, "prompt_logprobs": 1}
+           "use_beam_search": True, "grammar": "root ::= x", "guided_json": {}, "structured_outputs": {"json": {}}, "samplers": ["top_k"], "cache_salt": "x", "n_predict": -1, "truncate_prompt_tokens": 5, "thinking": {"type": "disabled"}, "prompt_logprobs": 1}
 CHAT = "/v1/chat/completions"
 
 

@@ -53,7 +53,7 @@ static const struct {
     { BODY,
       " store metadata service_tier prompt_cache_key prompt_cache_retention safety_identifier prediction cache_prompt"
       " id_slot priority request_id keep_alive n_cache_reuse timings_per_token return_progress return_tokens"
-      " return_token_ids response_fields guided_decoding_backend n_discard ",
+      " return_token_ids response_fields guided_decoding_backend n_discard n_keep ",
       ignores },
     { OPTIONS, " include_obfuscation continuous_usage_stats ", ignores },
     { MESSAGE, " annotations refusal cache_control reasoning_details ", ignores },
@@ -74,7 +74,7 @@ static const struct {
     { BODY, " min_tokens mirostat dry_multiplier xtc_probability dynatemp_range top_a n_probs min_keep ", "[0]" },
     { BODY, " typical_p tfs_z ", "[1]" },
     { BODY, " top_n_sigma ", "[-1,0]" },
-    { BODY, " n_predict n_keep t_max_predict_ms truncate_prompt_tokens ", "[-1]" },
+    { BODY, " t_max_predict_ms truncate_prompt_tokens ", "[-1]" },
     { BODY, " skip_special_tokens spaces_between_special_tokens ", "[true]" },
     { COMPLETION, " add_special_tokens ", "[true]" },
     { COMPLETION, " response_format ", "[{\"type\":\"text\"}]" },
@@ -86,7 +86,7 @@ static const struct {
     { CHAT, " modalities ", "[[\"text\"]]" },
     { CHAT, " verbosity ", "[\"medium\"]" },
     { BODY,
-      " allowed_token_ids prompt_logprobs prompt_embeds logits_processors samplers sampler_seq chat_template"
+      " n_predict allowed_token_ids prompt_logprobs prompt_embeds logits_processors samplers sampler_seq chat_template"
       " guided_json guided_regex guided_choice guided_grammar structured_outputs json_schema enable_thinking thinking"
       " reasoning web_search_options audio options top_logprobs chat_template_kwargs ",
       refuses },
