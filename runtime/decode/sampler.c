@@ -1,4 +1,4 @@
-/* Draws a token from logits. See sampler.h. Order: penalties, top_k, top_p, min_p, temperature. */
+/* Draws a token from logits. See sampler.h. Order: biases, penalties, top_k, top_p, min_p, temperature. */
 #include "runtime/decode/sampler.h"
 
 #include <string.h>
@@ -35,6 +35,10 @@ gdn_status rt_sampling_check(const rt_sampling *s)
     if (!(s->frequency_penalty >= -100 && s->frequency_penalty <= 100))
         return rt_fail(GDN_INVALID_ARGUMENT, "frequency_penalty is %g; -100 to 100 are allowed, 0 is off",
                        (double)s->frequency_penalty);
+    for (int32_t i = 0; i < s->n_bias; i++)
+        if (!(s->bias[i].add >= -100 && s->bias[i].add <= 100))
+            return rt_fail(GDN_INVALID_ARGUMENT, "logit_bias of token %d is %g; -100 to 100 are allowed",
+                           (int)s->bias[i].token, (double)s->bias[i].add);
     return GDN_OK;
 }
 
@@ -135,6 +139,8 @@ static int32_t draw(rt_sampler *s, const rt_sampling *c, const float *logits, co
 {
     const int32_t V = s->n_vocab;
     memcpy(s->logits, logits, 4 * (size_t)V);
+    for (int32_t i = 0; i < c->n_bias; i++)
+        if (c->bias[i].token >= 0 && c->bias[i].token < V) s->logits[c->bias[i].token] += c->bias[i].add;
     if ((c->repeat_penalty != 1.0f || c->presence_penalty != 0 || c->frequency_penalty != 0) && c->repeat_last)
         penalize(s, c, tokens, n);
     if (!all_finite(s->logits, V)) return -1;

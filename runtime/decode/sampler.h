@@ -6,6 +6,11 @@
 
 #include "runtime/dense/dense.h"
 
+typedef struct rt_bias {
+    int32_t token;
+    float add;
+} rt_bias;
+
 typedef struct rt_sampling {
     float temperature;    /* 0 = greedy: the largest logit, ties to the lower id                       */
     int32_t top_k;        /* 0 = off                                                                   */
@@ -16,6 +21,8 @@ typedef struct rt_sampling {
     uint64_t seed;
     float presence_penalty;  /* 0 = off: subtracted from the logit of each token in the window */
     float frequency_penalty; /* 0 = off: the same, times the token's count in the window                 */
+    const rt_bias *bias;     /* [n_bias]: what is added to logits of tokens, before the penalties; the caller's */
+    int32_t n_bias;
 } rt_sampling;
 
 gdn_status rt_sampling_check(const rt_sampling *s);

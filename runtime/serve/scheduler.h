@@ -57,8 +57,10 @@ typedef struct rt_request {
     rt_prompt_fn on_prompt; /* may be NULL, like on_end                                           */
     rt_end_fn on_end;
     void *user;
-    rt_logprobs_fn on_logprobs; /* NULL: no log-probabilities                                     */
-    int32_t n_top;              /* of on_logprobs: 0 to RT_TOP_LOGPROBS, and at most the vocabulary */
+    rt_logprobs_fn on_logprobs;        /* NULL: no log-probabilities                                     */
+    int32_t n_top;                     /* of on_logprobs: 0 to RT_TOP_LOGPROBS, and at most the vocabulary */
+    rt_logprobs_fn on_prompt_logprobs; /* NULL: none. Called for each token of the prompt but the first, before
+                                          on_logprobs. The prompt is decoded anew, in small parts */
 } rt_request;
 
 typedef struct rt_result {

@@ -15,6 +15,7 @@ typedef struct rt_job {
     int32_t *tokens, *stop;
     int32_t cancelled, finish, runs; /* runs: it has a sequence                          */
     int32_t n_held;                  /* most tokens in its memory at a preemption */
+    int32_t n_scored;                /* tokens of the prompt behind the first that on_prompt_logprobs has had */
     int32_t n_found;                 /* tokens from the prefix cache, not counted in totals yet */
     rt_result result;
     char error[256];
@@ -71,6 +72,8 @@ void rt_scheduler_count_prefix(rt_scheduler *s, rt_job *job);
 void rt_scheduler_wait_for_prefixes(rt_scheduler *s);
 /* Where a step that decodes the prompt from `begin` on ends at the latest: a boundary, or the last token. */
 int32_t rt_scheduler_next_stop(const rt_job *job, int32_t begin);
+/* True while tokens of the prompt need log-probabilities. */
+int rt_scheduler_scores(const rt_job *job);
 /* True if the prefix cache keeps the job's end. */
 int rt_scheduler_keeps_end(const rt_job *job);
 /* Keeps the end of the job, which sequence seq has. */

@@ -11,6 +11,7 @@ gdn_status rt_scheduler_begin_from_prefix(rt_scheduler *s, rt_job *job, int32_t 
     const int32_t before = rt_memory_seq_length(m, seq);
     int32_t after;
     gdn_status status = rt_memory_prefix_own(m, seq, job->request.owner);
+    if (rt_scheduler_scores(job)) return status; /* a cached prefix has no logits */
     if (!status) status = rt_memory_prefix_start(m, seq, job->tokens, job->n_tokens - 1, &after);
     if (!before) job->n_found = 0; /* tokens found earlier are lost and were not used */
     if (!status) job->n_found += after - before;
@@ -34,7 +35,7 @@ static int will_checkpoint(const rt_scheduler *s, int32_t other, int32_t seq, in
     const int32_t most = a->n_tokens < b->n_tokens - 1 ? a->n_tokens : b->n_tokens - 1;
     return a->request.owner == b->request.owner && interval <= most - begin &&
            !memcmp(a->tokens + begin, b->tokens + begin, 4 * (size_t)interval) &&
-           !memcmp(a->tokens, b->tokens, 4 * (size_t)begin);
+           !memcmp(a->tokens, b->tokens, 4 * (size_t)begin) && !rt_scheduler_scores(b);
 }
 
 void rt_scheduler_wait_for_prefixes(rt_scheduler *s)
@@ -48,10 +49,17 @@ void rt_scheduler_wait_for_prefixes(rt_scheduler *s)
     }
 }
 
+int rt_scheduler_scores(const rt_job *job)
+{
+    return job->request.on_prompt_logprobs && job->n_scored < job->n_prompt - 1;
+}
+
 int32_t rt_scheduler_next_stop(const rt_job *job, int32_t begin)
 {
+    enum { SCORED_ROWS = 16 }; /* of logits at once, since a row has as many as the vocabulary */
     const rt_request *const r = &job->request;
     int32_t end = job->n_tokens;
+    if (rt_scheduler_scores(job) && end > begin + SCORED_ROWS) end = begin + SCORED_ROWS;
     for (int i = RT_CHAT_BOUNDARIES; i-- > 0;)
         if (begin < r->boundary[i] && r->boundary[i] < end) end = r->boundary[i];
     return end;

@@ -89,6 +89,12 @@ static void append(rt_scheduler *s, int32_t *n, int32_t token, int32_t seq, int 
     ++*n;
 }
 
+/* True if the token at position p is of the prompt and its log-probability is wanted. */
+static int is_scored(const rt_job *job, int32_t p)
+{
+    return job->request.on_prompt_logprobs && p < job->n_prompt && p > job->n_scored;
+}
+
 /* Builds the batch: for each generating sequence its last token and drafts; then prompts up to the token budget. */
 static int32_t build(rt_scheduler *s)
 {
@@ -111,7 +117,7 @@ static int32_t build(rt_scheduler *s)
         if (!slot->share) continue;
         slot->first_row = n;
         for (int32_t p = begin; p < begin + slot->share; p++)
-            append(s, &n, job->tokens[p], seq, p + 1 == job->n_tokens);
+            append(s, &n, job->tokens[p], seq, p + 1 == job->n_tokens || is_scored(job, p + 1));
         slot->n_rows = slot->share;
     }
     return n;
@@ -137,27 +143,55 @@ static int32_t take(rt_scheduler *s, rt_job *job, int32_t token)
     return job->cancelled ? RT_FINISH_CANCELLED : RT_FINISH_NONE;
 }
 
+/* Says which of the logits after n tokens is NaN or infinite. */
+static void note_damage(rt_job *job, const float *logits, int32_t n)
+{
+    int32_t bad = 0;
+    while (isfinite(logits[bad])) bad++;
+    (void)snprintf(job->error, sizeof job->error,
+                   "the model computes no numbers: after %d tokens (%d of the prompt) the logit of token %d is %g; "
+                   "are its weights damaged?",
+                   (int)n, (int)job->n_prompt, (int)bad, (double)logits[bad]);
+    job->result.error = job->error;
+    job->result.status = GDN_INTERNAL;
+}
+
+static void tell_logprobs(rt_scheduler *s, const rt_job *job, const float *logits, int32_t token, rt_logprobs_fn to)
+{
+    rt_logprob logprob[1 + RT_TOP_LOGPROBS];
+    rt_logprobs(s->sampler, logits, token, job->request.n_top, logprob);
+    to(job->request.user, job->id, logprob, job->request.n_top);
+}
+
 /* Draws the next token from the logits of a row. -1: a logit is NaN or infinite, and job->error says which. Only this
  * request fails. */
 static int32_t sample(rt_scheduler *s, rt_job *job, int32_t row)
 {
     const float *logits = rt_engine_logits(s->desc.engine, row);
     const int32_t token = rt_sample(s->sampler, &job->request.sampling, logits, job->tokens, job->n_tokens);
-    if (token < 0) {
-        int32_t bad = 0;
-        while (isfinite(logits[bad])) bad++;
-        (void)snprintf(job->error, sizeof job->error,
-                       "the model computes no numbers: after %d tokens (%d of the prompt) the logit of token %d is %g; "
-                       "are its weights damaged?",
-                       (int)job->n_tokens, (int)job->n_prompt, (int)bad, (double)logits[bad]);
-        job->result.error = job->error;
-        job->result.status = GDN_INTERNAL;
-    } else if (job->request.on_logprobs) {
-        rt_logprob logprob[1 + RT_TOP_LOGPROBS];
-        rt_logprobs(s->sampler, logits, token, job->request.n_top, logprob);
-        job->request.on_logprobs(job->request.user, job->id, logprob, job->request.n_top);
-    }
+    if (token < 0) note_damage(job, logits, job->n_tokens);
+    else if (job->request.on_logprobs) tell_logprobs(s, job, logits, token, job->request.on_logprobs);
     return token;
+}
+
+/* Tells the log-probabilities of the prompt's tokens behind the rows from position `begin` on. 0: a logit is NaN or
+ * infinite, as in sample(). */
+static int score(rt_scheduler *s, const rt_slot *slot, int32_t begin)
+{
+    static const rt_sampling greedy = { .top_p = 1, .repeat_penalty = 1 };
+    rt_job *const job = slot->job;
+    for (int32_t i = 0; i < slot->n_rows; i++) {
+        const int32_t p = begin + i + 1;
+        if (!is_scored(job, p)) continue;
+        const float *const logits = rt_engine_logits(s->desc.engine, slot->first_row + i);
+        if (rt_sample(s->sampler, &greedy, logits, job->tokens, 0) < 0) {
+            note_damage(job, logits, p);
+            return 0;
+        }
+        tell_logprobs(s, job, logits, job->tokens[p], job->request.on_prompt_logprobs);
+        job->n_scored = p;
+    }
+    return 1;
 }
 
 /* Verifies a generating sequence: draws after each row while the drawn token is the draft, and removes the rejected
@@ -204,6 +238,7 @@ static gdn_status prompt(rt_scheduler *s, rt_slot *slot, double seconds)
     if (job->request.on_prompt && job->n_tokens == job->n_prompt && done > job->n_held)
         job->request.on_prompt(job->request.user, job->id, done, job->n_prompt);
     if (job->cancelled) return finish(s, slot, RT_FINISH_CANCELLED);
+    if (!score(s, slot, begin)) return finish(s, slot, RT_FINISH_FAILED);
     const gdn_status status = rt_scheduler_keep_boundary(s, job, number_of(s, slot));
     if (status) return status;
     if (done < job->n_tokens) return GDN_OK;

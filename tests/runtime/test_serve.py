@@ -10,6 +10,7 @@ import http.client
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import socket
@@ -57,6 +58,72 @@ def endpoints():
         usages = [s.ask("/v1/completions", {"prompt": long, "max_tokens": 4})[1]["usage"] for _ in range(2)]
         kept = [u["prompt_tokens_details"]["cached_tokens"] for u in usages]
         require(kept[0] < 16 <= kept[1] < usages[1]["prompt_tokens"] == usages[0]["prompt_tokens"], f"kept tokens: {usages}")
+
+
+def names():
+    """The model's names, paths without /v1, and the endpoints that llama.cpp's clients know."""
+    with server("--alias", "small", "--alias", "team/small") as s:
+        require([m["id"] for m in s.ask("/v1/models")[1]["data"]] == ["small", "team/small"], "each alias is a model")
+        for name in ("small", "team/small"):
+            status, model, _ = s.ask(f"/v1/models/{name}")
+            require(status == 200 and model["id"] == name and model["object"] == "model" and model["max_model_len"] == 4096, f"a model: {model}")
+        require(s.ask("/models/team%2fsmall")[1]["id"] == "team/small", "a name in an encoded path")
+        for path in ("/v1/models/other", "/v1/models/", "/models/small/x"):
+            refused(s, 404, "model", None, path)
+        body = {"prompt": PROMPT, "max_tokens": 5}
+        texts = [s.ask(path, {**body, **more})[1] for path in ("/v1/completions", "/completions") for more in ({}, {"model": "small"}, {"model": "team/small"}, {"model": "gpt-4o"})]
+        require(len({t["choices"][0]["text"] for t in texts}) == 1 and {t["model"] for t in texts} == {"small"}, f"any name: {texts}")
+        for path in ("/v1/health", "/models", "/v1/metrics", "/v1/props"):
+            require(s.ask(path)[0] == 200, f"with and without /v1: {path}")
+        for path in ("/v1", "/v1/", "/v1/v1/models", "/v1models"):
+            refused(s, 404, None, None, path)
+        props = s.ask("/props")[1]
+        params = props["default_generation_settings"]["params"]
+        require(props["total_slots"] == 4 and props["default_generation_settings"]["n_ctx"] == 4096 and props["model_alias"] == "small" and props["build_info"].startswith("gdn "), f"properties: {props}")
+        require(props["eos_token"].startswith("<|") and params["top_k"] == 40 and abs(params["temperature"] - 0.8) < 1e-6, f"properties: {props}")
+        for text in (PROMPT, "", "<|im_end|> \u00e9\u65e5", PROMPT * 2000):
+            tokens = s.ask("/tokenize", {"content": text, "parse_special": True})[1]["tokens"]
+            require(s.ask("/v1/detokenize", {"tokens": tokens})[:2] == (200, {"content": text}), f"there and back: {text[:30]}")
+        for tokens in (None, 1, "x", [-1], [1 << 40], ["a"], [1.5], {}):
+            refused(s, 400, "tokens", {"tokens": tokens}, "/detokenize")
+        hello = {"messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "<|im_end|>"}]}
+        prompt = s.ask("/apply-template", hello)[1]["prompt"]
+        require(prompt == "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\n<|im_end|><|im_end|>\n<|im_start|>assistant\n", f"a prompt: {prompt!r}")
+        refused(s, 400, "messages", {}, "/apply-template")
+        refused(s, 400, None, "{", "/apply-template")
+        refused(s, 400, None, "{", "/detokenize")
+
+
+def log():
+    """--log-requests: a line for each request, with nothing that the client wrote."""
+    s = Server("--log-requests", "--parallel", "1", "--queue", "1")
+    body = {"prompt": PROMPT * 8, "max_tokens": 5, "ignore_eos": True}
+    usages = [s.ask("/v1/completions", body)[1] for _ in range(2)]
+    s.events("/v1/chat/completions", {"messages": [{"role": "user", "content": "secret"}], "max_tokens": 3, "n": 1, "seed": 1})
+    s.ask("/health")
+    s.ask("/v1/completions", {"prompt": "secret", "max_tokens": "x"})
+    s.ask("/secret%0asecret")
+    streams = [s.open("/v1/completions", {**LONG, "stream": True}) for _ in range(2)]
+    require(s.until("texts_waiting", lambda n: n == 1) and s.ask("/v1/completions", body)[0] == 429, "a full queue")
+    for connection, response in streams:
+        response.close()
+        connection.close()
+    require(s.until("texts_cancelled_total", lambda n: n == 2), "clients that go away")
+    lines = [line for line in s.end()[1].splitlines() if " tokens read, " in line and "/metrics" not in line]
+    parts = [re.fullmatch(r"gdn serve: \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ (\S+) (\S+) (\d+): (\d+) tokens read, (\d+) kept, (\d+) written, (\d+\.\d{3}) s(, cut)?", line) for line in lines]
+    require(all(parts) and len(parts) == 9 and not any("secret" in line for line in lines), f"the lines: {lines}")
+    if not all(parts) or len(parts) < 9:
+        return
+    require([p[1] for p in parts[:6]] == ["/completions", "/completions", "/chat/completions", "/health", "/completions", "-"], f"endpoints: {lines}")
+    require([p[3] for p in parts] == ["200", "200", "200", "200", "400", "404", "429", "200", "200"], f"status: {lines}")
+    for answer, p in zip(usages, parts):
+        kept = answer["usage"]["prompt_tokens_details"]["cached_tokens"]
+        require([int(p[i]) for i in (4, 5, 6)] == [answer["usage"]["prompt_tokens"] - kept, kept, 5] and p[2] == answer["id"], f"{answer}: {p[0]}")
+    require(parts[1][5] != "0" and parts[2][6] == "3" and parts[2][2].startswith("chatcmpl-") and parts[4][2] == "-" == parts[6][2], f"tokens: {lines}")
+    require([p[8] for p in parts] == [None] * 7 + [", cut"] * 2, f"what is cut: {lines}")
+    s = Server()
+    s.ask("/health")
+    require("tokens read" not in s.end()[1], "no line without the option")
 
 
 def same_as_run():
@@ -148,42 +215,39 @@ def together():
 def refusals():
     with server("--body-limit", "64", "--max-tokens", "100", "--queue", "4") as s:
         chat, hello = "/v1/chat/completions", {"messages": [{"role": "user", "content": "x"}]}
-        for name, given in (("logit_bias", {}), ("nonsense", 0), ("n max_tokens", 1)):
+        for name, given in (("logit_bias", 1), ("grammar", "x")):
             refused(s, 400, name, {**hello, name: given}, chat)
             refused(s, 400, name, {"prompt": "x", name: given})
         for name, given in (("tools", {}), ("tools", [1]), ("tools", [{"type": "function"}]), ("tools", [{"type": "function", "function": {"name": ""}}]), ("tools", [{"type": "x", "function": {"name": "f"}}]), ("tool_choice", "required"),
                             ("tool_choice", {"type": "function", "function": {"name": "f"}}), ("response_format", {"type": "json_object"}), ("response_format", {"type": "text", "x": 1}), ("response_format", "text"),
-                            ("logprobs", 1), ("top_logprobs", 1), ("chat_template_kwargs", []), ("parallel_tool_calls", False)):
+                            ("logprobs", 1), ("top_logprobs", 1), ("chat_template_kwargs", []), ("parallel_tool_calls", 1)):
             refused(s, 400, name, {**hello, name: given}, chat)
         for given in (-1, 21, True, 1.5):
             refused(s, 400, "top_logprobs", {**hello, "logprobs": True, "top_logprobs": given}, chat)
             refused(s, 400, "logprobs", {"prompt": "x", "logprobs": given})
-        for name, given in (("tools", []), ("tool_choice", "none"), ("response_format", {"type": "text"}), ("top_logprobs", 1), ("chat_template_kwargs", {})):
+        for name, given in (("tools", TOOLS), ("tool_choice", "required"), ("response_format", {"type": "json_object"}), ("top_logprobs", 1), ("chat_template_kwargs", {})):
             refused(s, 400, name, {"prompt": "x", name: given})
         refused(s, 400, "tools", {**hello, "tools": TOOLS}, chat)  # the model's template does not write them
         refused(s, 400, "messages", {"messages": [{"role": "function", "content": "x"}], "tools": TOOLS}, chat)
-        refused(s, 400, "tools[0].function.strict", {**hello, "tools": [{"type": "function", "function": {"name": "f", "strict": True}}]}, chat)
         require(s.ask(chat, {**hello, "tools": TOOLS, "tool_choice": "none", "parallel_tool_calls": True, "max_tokens": 1, "response_format": {"type": "text"}})[0] == 200, "tools that are not to be called")
         refused(s, 400, "chat_template_kwargs", {**hello, "chat_template_kwargs": {"messages": []}}, chat)
         for calls in (1, [1], [{"function": {"arguments": "{}"}}], [{"function": {"name": 1, "arguments": "{}"}}], [{"function": {"name": "f", "arguments": 1}}]):
             refused(s, 400, "messages", {"messages": [{"role": "assistant", "content": "x", "tool_calls": calls}]}, chat)
         require(s.ask("/v1/completions", {"prompt": "x", "tools": None, "max_tokens": 1})[0] == 200, "null is absent")
-        for name, values in {"temperature": ("1", True), "top_k": (-1, 0.5), "seed": (-2, 0.5, 2 ** 63), "n": (0, 9, "2"), "max_tokens": (0, 101, 1.5), "stream": (1, "true"), "stop": ("", [""], 3, ["a"] * 17),
-                             "prompt": ([], [-1], [1 << 30], 5, ["a", 5], [["a"]], {}), "stream_options": ({"include_usage": True}, 1)}.items():
+        for name, values in {"temperature": ("1", True), "top_k": (-2, 0.5), "seed": (-2, 0.5, 2 ** 63), "n": (0, 9, "2"), "max_tokens": (0, -2, 1.5), "stream": (1, "true"), "stop": ([""], 3, ["a"] * 17),
+                             "prompt": ([], [-1], [1 << 30], 5, ["a", 5], [["a"]], {}), "stream_options": (1,), "model": (1,)}.items():
             for value in values:
                 refused(s, 400, name if value != 2 ** 63 else None, {"prompt": "x", name: value})
-        refused(s, 400, "stream_options.more", {"prompt": "x", "stream": True, "stream_options": {"more": 1}})
         for name, value in (("temperature", -1), ("top_p", 0), ("min_p", 2), ("repeat_penalty", 0), ("presence_penalty", 1000)):
             error, _ = refused(s, 400, None, {"prompt": "x", name: value})
             require(name in error["message"], f"the name of {name}: {error}")
-        refused(s, 400, "max_tokens", {"prompt": "x", "max_tokens": 1, "max_completion_tokens": 1})
-        refused(s, 404, "model", {"prompt": "x", "model": "other"})
+        refused(s, 400, "max_tokens", {"prompt": "x", "max_tokens": 1, "max_completion_tokens": 2})
         refused(s, 400, "prompt", {})
         refused(s, 400, "prompt", {**hello, "prompt": "x"}, chat)
         refused(s, 400, "messages", {"prompt": "x", **hello})
         for messages in ([], "x", [1], [{"role": "user"}], [{"content": "x"}], [{"role": "function", "content": "x"}], [{"role": "user", "content": [{"type": "image_url", "image_url": {}}]}]):
             refused(s, 400, "messages", {"messages": messages}, chat)
-        refused(s, 400, "messages[0].name", {"messages": [{"role": "user", "content": "x", "name": "me"}]}, chat)
+        refused(s, 400, "messages[0].prefix", {"messages": [{"role": "user", "content": "x", "prefix": True}]}, chat)
         for body in ("", "{", "[]", "1", '{"prompt":"x","prompt":"y"}', '{"prompt":"\\ud800"}', b'{"prompt":"\xff"}', "[" * 5000, '{"prompt":"x"} x'):
             refused(s, 400, None, body)
         refused(s, 400, "prompt", {"prompt": [40] * 4096})
@@ -208,7 +272,7 @@ def refusals():
 
 def no_utf8():
     """Errors that repeat what is not UTF-8, or is cut within a character, are JSON all the same."""
-    with server("--alias", os.fsdecode(b"\xff") + "\u00e9" * 200) as s:
+    with server("--strict", "--alias", os.fsdecode(b"\xff") + "\u00e9" * 200) as s:
         long = "x" + "\u00e9" * 90
         for path, body, headers, status in (("/%ff", None, None, 404), ("/health", None, {"Host": b"\xe9.example"}, 403), ("/v1/completions", {"prompt": "a", long: 1}, None, 400),
                                             ("/v1/chat/completions", {"messages": [{"role": "user", "content": "a", long: 1}]}, None, 400)):
@@ -264,13 +328,14 @@ def running():
 def keys(folder):
     (folder / "keys").write_text("first-key\n\nsecond-key\r\n")
     with server("--api-key-file", folder / "keys", "--origin", "https://example.org,http://localhost:1") as s:
-        for headers in ({}, {"Authorization": "first-key"}, *({"Authorization": f"Bearer {key}"} for key in ("", "first-kez", "first-keyy", "first-ke", "first-key\tsecond-key"))):
+        for headers in ({}, {"Authorization": "first-key"}, *({"Authorization": f"Bearer {key}"} for key in ("", "first-kez", "first-keyy", "first-ke", "first-key\tsecond-key")), {"X-Api-Key": "first-kez"}, {"X-Api-Key": ""}, {"X-Api-Key": "first-key", "Authorization": "Bearer x"}):
             for path, body in (("/v1/models", None), ("/v1/completions", {"prompt": "x"}), ("/metrics", None), ("/nothing", None)):
                 error, _ = refused(s, 401, None, body, path, headers=headers)
                 require(error["code"] == "invalid_api_key", f"a key is needed: {error}")
         require(s.ask("/health")[0] == 200 == s.ask("/")[0], "health and the page need no key")
         for key in ("first-key", "second-key"):
-            require(s.ask("/v1/models", headers={"Authorization": f"Bearer {key}"})[0] == 200, f"the key {key}")
+            for headers in ({"Authorization": f"Bearer {key}"}, {"authorization": f"bearer {key}"}, {"Authorization": f"BEARER {key}"}, {"X-Api-Key": key}, {"x-api-key": key, "Authorization": "Basic x"}):
+                require(s.ask("/v1/models", headers=headers)[0] == 200, f"the key {headers}")
         key = {"Authorization": "Bearer first-key"}
         for origin in ("https://example.com", "https://example.org.evil", "null", "*"):
             for path, method in (("/health", "GET"), ("/v1/completions", "OPTIONS")):
@@ -315,6 +380,8 @@ def owners(folder):
         theirs = kept(s, "mallory", asked + " x")
         own = kept(s, "alice", asked + " x")
         require(theirs[0] == 0 < own[0] and theirs[1] == own[1], f"of another key and of the same: {theirs}, {own}")
+        other = s.ask("/v1/completions", {"prompt": asked + " x", "max_tokens": 1, "temperature": 0}, headers={"X-Api-Key": "alice"})[1]
+        require(other["usage"]["prompt_tokens_details"]["cached_tokens"] > 0, "the same key in the other header")
     with server(*options) as s:
         require(kept(s, "alice", asked + " y")[0] == own[0] and kept(s, "mallory", asked + " y")[0] > 0, "their own are in the file")
     (folder / "keys").write_text("bob\nalice\n")  # another place in the file is no other key
@@ -498,4 +565,4 @@ def restart(folder):
     require(done.returncode == 1 and b"the file stays as it is" in done.stderr and file.read_bytes() == written[:-1], f"a cut file: {done}")
 
 
-run_tests(restart, usual_cache, command_line, endpoints, same_as_run, seeds, together, refusals, no_utf8, full, fair, running, keys, owners, gone, slow, drains)
+run_tests(restart, usual_cache, command_line, endpoints, names, log, same_as_run, seeds, together, refusals, no_utf8, full, fair, running, keys, owners, gone, slow, drains)

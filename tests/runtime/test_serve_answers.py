@@ -8,7 +8,7 @@ import re
 import subprocess
 import threading
 
-from server import FORM, PROMPT, SETTINGS, TOOLS, WAIT, joined, ran, refused, server, speaking
+from server import FORM, PROMPT, SETTINGS, TOOLS, WAIT, Server, joined, ran, refused, server, speaking
 from tool import MODEL, TOOL, require, run_tests
 
 
@@ -101,6 +101,8 @@ def calls(folder):
             require(choice["finish_reason"] == reason and [(c["type"], c["function"]["name"], json.loads(c["function"]["arguments"])) for c in choice["message"].get("tool_calls", [])]
                     == [("function", "now", {}), ("function", "weather", {"city": "12", "days": 2})], f"calls {more}: {answer}, of {text!r}")
             require(len({c["id"] for c in choice["message"]["tool_calls"]}) == 2, "their ids differ")
+            one = s.ask("/v1/chat/completions", {**ask, "tools": TOOLS, **more, "parallel_tool_calls": False})[1]["choices"][0]
+            require([c["function"] for c in one["message"]["tool_calls"]] == [choice["message"]["tool_calls"][0]["function"]] and one["message"]["content"] == choice["message"]["content"], f"one call at most: {one}")
             before, rest = text.split(json_call)
             content = before.rstrip() + rest.replace(xml_call, "").rstrip()
             require((choice["message"]["content"] or "").replace(" ", "").replace("\n", "") == content.replace(" ", "").replace("\n", "") and "tool_call" not in (choice["message"]["content"] or ""), f"the rest is content: {choice}")
@@ -181,6 +183,81 @@ def names(folder):
         require(by_text["top_logprobs"][0][by_text["tokens"][0]] == by_text["token_logprobs"][0], f"the token's own name: {by_text}")
 
 
+# Members, with values that change no text; each place has its own.
+NEUTRAL = {"store": False, "metadata": {"a": "b"}, "service_tier": "auto", "prompt_cache_key": "x", "safety_identifier": "x", "cache_prompt": True, "id_slot": -1, "request_id": "x", "priority": 0, "keep_alive": -1, "n_keep": 0,
+           "timings_per_token": True, "logit_bias": {}, "best_of": 1, "echo": False, "suffix": "", "top_k": -1, "repetition_penalty": 1.0, "mirostat": 0, "typical_p": 1.0, "dry_multiplier": 0, "xtc_probability": 0.0, "min_tokens": 0,
+           "stop_token_ids": [], "stop": "", "skip_special_tokens": True, "use_beam_search": False, "length_penalty": 1.0, "grammar": "", "max_completion_tokens": 12.0, "stream_options": {"include_usage": True},
+           "nonsense": {"a": 1}, "n max_tokens": 1, "model": "gpt-4o", "user": "u", "n": 1.0}
+OF_CHATS = {"parallel_tool_calls": False, "modalities": ["text"], "verbosity": "medium", "reasoning_format": "auto", "add_generation_prompt": True, "include_reasoning": True}
+OF_MESSAGES = {"annotations": [], "refusal": None, "audio": None, "function_call": None, "cache_control": {"type": "ephemeral"}, "nonsense": 1, "prefix": False}
+CHANGES = {"best_of": 2, "suffix": "x", "mirostat": 1, "typical_p": 0.9, "dry_multiplier": 0.5, "xtc_probability": 0.1, "min_tokens": 1, "stop_token_ids": [40], "skip_special_tokens": False,
+           "use_beam_search": True, "grammar": "root ::= x", "guided_json": {}, "structured_outputs": {"json": {}}, "samplers": ["top_k"], "cache_salt": "x", "n_predict": -1, "truncate_prompt_tokens": 5, "thinking": {"type": "disabled"}, "prompt_logprobs": 1}
+CHAT = "/v1/chat/completions"
+
+
+def members(folder):
+    """Members that change no text are accepted and told once on standard error; those that would are refused by name."""
+    (folder / "form").write_text(FORM)
+    plain = {"messages": [{"role": "user", "content": "Who was Moses?"}], "max_tokens": 12, "temperature": 0, "tools": TOOLS}
+    bodies = (("/v1/completions", {"prompt": PROMPT, "max_tokens": 12}, NEUTRAL), (CHAT, plain, {**NEUTRAL, **OF_CHATS}))
+    s = Server("--chat-template", folder / "form")
+    for path, body, neutral in bodies:
+        expected = s.ask(path, body)[1]["choices"]
+        for more in [{name: given} for name, given in neutral.items()] * 2 + [neutral]:
+            status, answer, _ = s.ask(path, {**body, **more})
+            require(status == 200 and answer["choices"] == expected, f"{path} {more}: {status} {answer}, not {expected}")
+        for name, given in CHANGES.items():
+            refused(s, 400, name, {**body, name: given}, path)
+    refused(s, 400, "reasoning_format", {**plain, "reasoning_format": "none"}, CHAT)
+    turns = [plain["messages"][0], {"role": "assistant", "content": "A prophet.", "tool_calls": [{"id": "c", "type": "function", "function": {"name": "now", "arguments": "{}"}}]}, {"role": "tool", "tool_call_id": "c", "content": "x"}]
+    expected = s.ask(CHAT, {**plain, "messages": turns})[1]
+    for i in range(3):
+        status, answer, _ = s.ask(CHAT, {**plain, "messages": [{**m, **OF_MESSAGES} if k == i else m for k, m in enumerate(turns)]})
+        require(status == 200 and answer["choices"] == expected["choices"] and answer["usage"]["prompt_tokens"] == expected["usage"]["prompt_tokens"], f"message {i}: {answer}, not {expected}")
+        for name, given in (("prefix", True), ("audio", {"id": "a"}), ("function_call", {"name": "f"})):
+            refused(s, 400, f"messages[{i}].{name}", {**plain, "messages": [{**m, name: given} if k == i else m for k, m in enumerate(turns)]}, CHAT)
+    refused(s, 400, "messages[0].tool_calls", {**plain, "messages": [{**turns[0], "tool_calls": turns[1]["tool_calls"]}]}, CHAT)
+    strict = [{**t, "cache_control": {}, "function": {**t["function"], "strict": True}} for t in TOOLS]
+    answers = [s.ask(CHAT, {**plain, "tools": tools})[1] for tools in (TOOLS, strict)]
+    require(answers[0]["choices"] == answers[1]["choices"] and answers[0]["usage"]["prompt_tokens"] == answers[1]["usage"]["prompt_tokens"], f"strict: {answers}")
+    require(s.ask("/tokenize", {"content": PROMPT, "with_pieces": False})[0] == 200, "an unknown member of /tokenize")
+    s.ask("/v1/completions", {"prompt": "x", "max_tokens": 1, "line\nbreak" + "\u00e9" * 90: 1})
+    for _ in range(300):  # clients do not fill the log
+        s.ask("/tokenize", {"content": "x", f"member {_}": 1})
+    said = s.end()[1].splitlines()
+    for name, what in (("store", "no text depends on it"), ("strict", "no text depends on it"), ("nonsense", "it is unknown"), ("model", "another model's name"), ('line\\nbreak', "it is unknown")):
+        lines = [line for line in said if line.startswith(f'gdn serve: note: a request has "{name}')]
+        require(len(lines) == 1 and what in lines[0], f"{name} is told once: {lines}")
+    require(len(said) < 300 and not any('"echo"' in line for line in said), f"lines: {len(said)}")
+    with server("--strict", "--alias", "small") as s:
+        for path, body, neutral in bodies:
+            body = {**body, "tools": None}
+            require(s.ask(path, {**body, "store": True, "model": "small"})[0] == 200, "what is known")
+            for name in ("nonsense", "n max_tokens"):
+                refused(s, 400, name, {**body, name: 1}, path)
+            refused(s, 404, "model", {**body, "model": "other"}, path)
+        refused(s, 400, "messages[0].nonsense", {"messages": [{"role": "user", "content": "x", "nonsense": 1}]}, CHAT)
+
+
+def variables(folder):
+    """reasoning_effort, names and earlier reasoning reach the template; max_tokens has a limit; there may be one call at most."""
+    (folder / "form").write_text("{{ reasoning_effort }}{% for m in messages %}{{ m.role }} {{ m.name }} {{ m.reasoning_content }} {{ m.content }}{% endfor %}")
+    hello = {"messages": [{"role": "user", "content": "x"}], "max_tokens": 1}
+
+    def used(**more):
+        return s.ask(CHAT, {**hello, **more})[1]["usage"]["prompt_tokens"]
+    s = Server("--chat-template", folder / "form", "--max-tokens", "7", "--chat-template-kwargs", '{"reasoning_effort": "a"}')
+    require(used() < used(reasoning_effort="a b c d e") < used(reasoning_effort="a b c d e", chat_template_kwargs={"reasoning_effort": "x y z x y z u v w"}), "reasoning_effort")
+    refused(s, 400, "reasoning_effort", {**hello, "reasoning_effort": 1}, CHAT)
+    require(used(messages=[{"role": "user", "content": "x", "name": "Moses and Aaron"}]) > used() + 1, "a name")
+    said = [used(messages=[*hello["messages"], {"role": "assistant", "content": "y", **more}]) for more in ({}, {"reasoning": "so it is"}, {"reasoning_content": "so it is"}, {"reasoning_content": "so it is", "reasoning": "x"})]
+    require(said[0] < said[1] == said[2] == said[3], f"reasoning: {said}")
+    for limit in (7, 8, 4000, 2 ** 40, -1):
+        usage = s.ask("/v1/completions", {"prompt": PROMPT, "max_tokens": limit, "ignore_eos": True})[1]["usage"]
+        require(usage["completion_tokens"] == 7, f"max_tokens {limit}: {usage}")
+    require('"max_tokens": it is above --max-tokens' in s.end()[1], "the limit is told")
+
+
 def logprobs(folder):
     """Log-probabilities are the model's, in OpenAI's forms, and the same bits streamed or not, with drafts or not, alone or not."""
     bodies = [{"prompt": PROMPT, "max_tokens": 24, "logprobs": n, **more} for n, more in ((0, {}), (3, {}), (20, {"temperature": 1.2, "seed": 4}), (2, {"temperature": 0.7, "repeat_penalty": 1.3, "n": 3, "seed": 1}), (1, {"temperature": 3, "ignore_eos": True, "seed": 1}))]
@@ -242,4 +319,89 @@ def logprobs(folder):
         require(s.ask("/v1/chat/completions", {**ask, "logprobs": True})[1]["choices"][0]["logprobs"]["content"][0]["top_logprobs"] == [], "without others")
 
 
-run_tests(turns, continued, thinking, calls, template_input, logprobs)
+def echo(folder):
+    """echo puts the prompt before the text; its log-probabilities are those that drawing the same tokens has, whatever else runs."""
+    prompt = PROMPT + " God created"
+    with server() as s:
+        tokens = s.ask("/tokenize", {"content": prompt})[1]["tokens"]
+        of = {"prompt": tokens, "max_tokens": 40, "logprobs": 4, "return_tokens_as_token_ids": True, "ignore_eos": True}
+        drawn = s.ask("/v1/completions", of)[1]["choices"][0]
+        plain = s.text({"prompt": prompt, "max_tokens": 40, "ignore_eos": True})
+        prompts = [tokens + [int(name[9:]) for name in drawn["logprobs"]["tokens"]][:n] for n in (40, 33, 16, 1)] + [tokens[:1], s.ask("/tokenize", {"content": "<|im_end|>a", "parse_special": True})[1]["tokens"]]
+        for stream in (False, True):
+            for more in ({}, {"stop": "created"}, {"stop": prompt[-3:] + plain[:2]}, {"logprobs": 2}, {"n": 2}):
+                body = {"prompt": prompt, "max_tokens": 40, "ignore_eos": True, "echo": True, **more}
+                text = joined(s.events("/v1/completions", body)[0])[0] if stream else s.text(body)
+                require(text == prompt + s.text({**body, "echo": False}), f"the prompt and the text, {more}: {text!r}")
+    require(prompt + plain == prompt + drawn["text"], "a text")
+    expected = None
+    for options in (("--parallel", "1", "--spec", "off"), ("--parallel", "1", "--always-draft", "--step", "7"), ("--parallel", "6", "--cells", "4096")):
+        with server(*options) as s:
+            if options[1] == "6":
+                s.ask("/v1/completions", {"prompt": prompts[0], "max_tokens": 1})  # the prefix cache has it
+            body = {"prompt": prompts, "max_tokens": 0, "logprobs": 4, "echo": True, "return_tokens_as_token_ids": True}
+            if options[1] == "1":
+                bodies = [{**body, "prompt": p} for p in prompts]
+                answers = [s.ask("/v1/completions", b)[1] for b in bodies]
+                streams = [s.events("/v1/completions", b)[0] for b in bodies]
+                for answer, events in zip(answers, streams):
+                    parts = [c["logprobs"] for e in events for c in e["choices"] if c["logprobs"]]
+                    require({k: [x for part in parts for x in part[k]] for k in parts[0]} == answer["choices"][0]["logprobs"] and joined(events)[0] == answer["choices"][0]["text"], "streamed")
+            else:
+                whole = s.ask("/v1/completions", body)[1]
+                require(whole["usage"]["completion_tokens"] == 0 and whole["usage"]["prompt_tokens"] == sum(map(len, prompts)), f"usage: {whole['usage']}")
+                answers = [{"choices": [{**c, "index": 0}]} for c in whole["choices"]]
+            found = [a["choices"][0] for a in answers]
+            expected = expected or found
+            require(found == expected, f"the same bits with {options}")
+    for given, choice in zip(prompts, expected):
+        log = choice["logprobs"]
+        require(choice["finish_reason"] == "length" and [int(name[9:]) for name in log["tokens"]] == given, f"the prompt's tokens: {choice}")
+        require(len(log["token_logprobs"]) == len(log["top_logprobs"]) == len(log["text_offset"]) == len(given) and log["token_logprobs"][0] is None is log["top_logprobs"][0], f"the first token has none: {log}")
+    for n in (40, 33, 16, 1):
+        log = expected[(40, 33, 16, 1).index(n)]["logprobs"]
+        for column in ("token_logprobs", "top_logprobs"):
+            require(log[column][len(tokens):] == drawn["logprobs"][column][:n], f"{n} tokens, {column}: {log[column][len(tokens):]}, not {drawn['logprobs'][column]}")
+    require(expected[-1]["text"] == "<|im_end|>a", f"control tokens: {expected[-1]}")
+    of_run = ran("-p", PROMPT, "-n", "24")[0]["tokens"]
+    end = next(t for i, t in enumerate(of_run) if i > 4 and t > 300 and t not in of_run[:i])
+    with server("--strict", model=speaking(folder, {end: "<|stop|>"}, end)) as s:  # as lm-eval reads it
+        choice = s.ask("/v1/completions", {"prompt": PROMPT, "max_tokens": of_run.index(end) + 1, "logprobs": 1, "echo": True})[1]["choices"][0]
+        require(choice["finish_reason"] == "stop" and choice["logprobs"]["tokens"][-1] == "<|stop|>" and not choice["text"].endswith("<|stop|>"), f"the end token has an entry: {choice}")
+        before = s.ask("/tokenize", {"content": PROMPT})[1]["tokens"] + of_run[:of_run.index(end)]  # its next token is the end token
+        choice = s.ask("/v1/completions", {"prompt": before, "max_tokens": 0, "echo": True})[1]["choices"][0]
+        require(choice["finish_reason"] == "length" and choice["text"].startswith(PROMPT), f"what is drawn does not count: {choice}")
+        refused(s, 400, "max_tokens", {"prompt": PROMPT, "max_tokens": 0})
+        refused(s, 400, "echo", {"prompt": PROMPT, "echo": 1})
+        refused(s, 400, "echo", {"messages": [{"role": "user", "content": "x"}], "echo": True}, CHAT)
+        refused(s, 400, "max_tokens", {"messages": [{"role": "user", "content": "x"}], "max_tokens": 0}, CHAT)
+
+
+def biases():
+    """logit_bias is added to logits; its texts do not depend on drafts, and log-probabilities are the model's."""
+    texts = []
+    for options in (("--spec", "off"), ("--always-draft",)):
+        with server(*options) as s:
+            def ask(**more):
+                choice = s.ask("/v1/completions", {"prompt": PROMPT, "max_tokens": 24, "logprobs": 5, "ignore_eos": True, "return_tokens_as_token_ids": True, **more})[1]["choices"][0]
+                return [int(name[9:]) for name in choice["logprobs"]["tokens"]], choice["logprobs"]
+            plain, log = ask()
+            first = {int(name[9:]): p for name, p in log["top_logprobs"][0].items()}
+            second = sorted(first, key=first.get)[-2]
+            gap = first[plain[0]] - first[second]
+            banned, _ = ask(logit_bias={str(plain[0]): -100})
+            require(banned[0] == second and plain[0] not in banned, f"a token that is banned: {banned}")
+            over, of = ask(logit_bias={str(second): gap + 0.01})
+            require(over[0] == second and ask(logit_bias={str(second): gap - 0.01})[0][0] == plain[0], f"what is added: {over}")
+            require({int(name[9:]): p for name, p in of["top_logprobs"][0].items()} == first, "log-probabilities are without it")
+            require(set(ask(logit_bias={"300": 100})[0]) == {300} == set(ask(logit_bias={"300": 100}, temperature=1, seed=1)[0]), "one token alone")
+            require(ask(logit_bias={})[0] == plain == ask(logit_bias=[])[0] == ask(logit_bias={str(plain[0]): 0})[0], "no bias")
+            texts.append((banned, over, ask(logit_bias={str(t): -3 for t in set(plain)}, temperature=0.8, seed=3, n=1)[0]))
+            for given in (1, "x", [[40, 1]], {"x": 1}, {"": 1}, {"-1": 1}, {"99999999": 1}, {"40 ": 1}, {" 40": 1}, {"40": "1"}, {"40": None}):
+                refused(s, 400, "logit_bias", {"prompt": PROMPT, "logit_bias": given})
+            for given in (101, -100.5, 1e300):
+                refused(s, 400, None, {"prompt": PROMPT, "logit_bias": {"40": given}})
+    require(texts[0] == texts[1], f"with drafts and without: {texts}")
+
+
+run_tests(turns, continued, thinking, calls, members, variables, template_input, logprobs, echo, biases)

@@ -86,7 +86,7 @@ def half_closed():
                 of = "text" if path == COMPLETIONS else "content"
                 texts = [(c["text"] if of == "text" else c["message"]["content"], c["finish_reason"]) for c in want]
                 require(lines[-1] == "data: [DONE]" and [joined(events, i, of) for i in range(len(want))] == texts, f"a whole stream: {lines[-3:]}")
-        for body in ({}, {"prompt": "x", "nonsense": 1}):
+        for body in ({}, {"prompt": "x", "grammar": "x"}):
             made = answers(sent(s, request(COMPLETIONS, body), True)[0])
             require([m[0] for m in made] == [400], f"a refusal: {made}")
         both = answers(sent(s, request(*kinds[0]) * 2, True)[0])

@@ -23,7 +23,8 @@ static int ends_at_string(run_text *t, size_t before, const run_bytes *stop, int
     for (int i = 0; i < n_stop; i++) {
         const char *string = stop[i].bytes;
         const size_t n = (size_t)stop[i].n;
-        for (size_t at = before < n ? 0 : before - n + 1; at < first; at++) { /* earlier ends were found before */
+        const size_t old = before < n ? 0 : before - n + 1; /* earlier ends were found before */
+        for (size_t at = old > t->begin ? old : t->begin; at < first; at++) {
             const size_t here = t->n - at < n ? t->n - at : n;
             if (memcmp(t->bytes + at, string, here) != 0) continue;
             if (here == n) first = at;

@@ -1,6 +1,7 @@
 /* Answers: texts to JSON, whole or as a stream of events. See serve.h. */
 #define _POSIX_C_SOURCE 200809L
 #include <jansson.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,8 +9,7 @@
 #include "tools/serve/calls.h"
 #include "tools/serve/serve.h"
 
-/* Text as JSON; what is not UTF-8 becomes U+FFFD, byte for byte, so that pieces give the same as the whole. */
-static json_t *json_of(const char *bytes, size_t n)
+json_t *serve_text(const char *bytes, size_t n)
 {
     char *const text = malloc(3 * n + 1);
     json_t *const made = text ? json_stringn(text, json_valid_utf8(bytes, n, text)) : NULL;
@@ -25,8 +25,9 @@ json_t *serve_error_object(const serve_error *e)
                              : s == 429 ? "rate_limit_error"
                              : s >= 500 ? "server_error"
                                         : "invalid_request_error";
-    return json_pack("{s:{s:o, s:s, s:o, s:s?}}", "error", "message", json_of(e->message, strlen(e->message)), "type",
-                     type, "param", e->param[0] ? json_of(e->param, strlen(e->param)) : json_null(), "code", e->code);
+    return json_pack("{s:{s:o, s:s, s:o, s:s?}}", "error", "message", serve_text(e->message, strlen(e->message)),
+                     "type", type, "param", e->param[0] ? serve_text(e->param, strlen(e->param)) : json_null(), "code",
+                     e->code);
 }
 
 /* ---- Texts ---- */
@@ -61,10 +62,14 @@ static void take_pieces(serve_choice *c, const char *text, size_t n, serve_news 
         c->done += piece.used;
         c->after = piece.function != NULL;
         if (!piece.function) continue;
+        if (c->n_calls && c->call->one_call) {
+            json_decref(piece.function);
+            continue;
+        }
         if (!news->calls) news->calls = json_array();
         (void)json_array_append_new(news->calls, call_of(c, piece.function));
     }
-    if (n_content) news->content = json_of(content, n_content);
+    if (n_content) news->content = serve_text(content, n_content);
     free(content);
 }
 
@@ -76,10 +81,10 @@ static serve_news take_news(serve_choice *c)
     rt_string reasoning = { NULL, 0 }, rest = { text + c->split.at, n - c->split.at };
     if (c->call->chat) rt_chat_split_next(&c->split, c->call->thinks, text, n, c->ended, &reasoning, &rest);
     else c->split.at = n;
-    if (reasoning.bytes) news.reasoning = json_of(reasoning.text, reasoning.bytes);
+    if (reasoning.bytes) news.reasoning = serve_text(reasoning.text, reasoning.bytes);
     if (rest.bytes && !c->begin) c->begin = 1 + (size_t)(rest.text - text);
     if (c->call->tools && c->begin) take_pieces(c, text + c->begin - 1, c->split.at - (c->begin - 1), &news);
-    else if (rest.bytes) news.content = json_of(rest.text, rest.bytes);
+    else if (rest.bytes) news.content = serve_text(rest.text, rest.bytes);
     return news;
 }
 
@@ -103,7 +108,7 @@ static json_t *name_of(const serve_call *call, int32_t token)
 {
     const rt_string s = bytes_of(call, token);
     if (call->ids) return json_sprintf("token_id:%d", (int)token);
-    if (call->chat) return json_of(s.text, s.bytes);
+    if (call->chat) return serve_text(s.text, s.bytes);
     json_t *name = memchr(s.text, 0, s.bytes) ? NULL : json_stringn(s.text, s.bytes);
     char *text = NULL;
     size_t n = 0;
@@ -136,13 +141,14 @@ static json_t *entry_of(serve_choice *c, const rt_logprob *p, const char *column
 {
     if (c->call->chat) return logprob_of(c->call, p, c->call->n_top);
     if (!strcmp(column, "tokens")) return name_of(c->call, p->token);
-    if (!strcmp(column, "token_logprobs")) return json_real((double)p->logprob);
+    if (!strcmp(column, "token_logprobs")) return isnan(p->logprob) ? json_null() : json_real((double)p->logprob);
     if (!strcmp(column, "text_offset")) {
         const rt_string s = bytes_of(c->call, p->token);
         json_t *const offset = json_integer((json_int_t)c->n_characters);
         for (uint64_t i = 0; i < s.bytes; i++) c->n_characters += ((unsigned char)s.text[i] & 0xc0) != 0x80;
         return offset;
     }
+    if (isnan(p->logprob)) return json_null(); /* of a prompt's first token */
     json_t *const top = json_object();
     for (int32_t i = c->call->n_top; i >= 0; i--) { /* the token itself, whether or not it is among the first */
         json_t *const name = name_of(c->call, p[i].token);
@@ -173,19 +179,36 @@ static json_t *take_logprobs(serve_choice *c)
     return to;
 }
 
-static json_t *usage_of(const serve_call *call)
+/* The lock is held. */
+static serve_usage count(const serve_call *call)
 {
-    json_int_t prompt = 0, cached = 0, drawn = 0;
+    serve_usage u = { 0, 0, 0 };
     for (int32_t i = 0; i < call->n_choices; i++) {
         const serve_choice *const c = &call->choice[i];
         const int32_t n = call->n_prompt[i / call->n];
-        drawn += c->result.n_tokens;
+        u.written += call->no_text ? 0 : c->result.n_tokens;
         if (i % call->n) continue;
-        prompt += n;
-        cached += c->result.n_prefix < n ? c->result.n_prefix : n;
+        u.prompt += n;
+        u.kept += c->result.n_prefix < n ? c->result.n_prefix : n;
     }
-    return json_pack("{s:I, s:I, s:I, s:{s:I}}", "prompt_tokens", prompt, "completion_tokens", drawn, "total_tokens",
-                     prompt + drawn, "prompt_tokens_details", "cached_tokens", cached);
+    return u;
+}
+
+serve_usage serve_usage_of(serve_call *call)
+{
+    if (!call->server) return (serve_usage){ 0, 0, 0 }; /* it was not added */
+    (void)pthread_mutex_lock(&call->server->lock);
+    const serve_usage u = count(call);
+    (void)pthread_mutex_unlock(&call->server->lock);
+    return u;
+}
+
+static json_t *usage_of(const serve_call *call)
+{
+    const serve_usage u = count(call);
+    return json_pack("{s:I, s:I, s:I, s:{s:I}}", "prompt_tokens", (json_int_t)u.prompt, "completion_tokens",
+                     (json_int_t)u.written, "total_tokens", (json_int_t)(u.prompt + u.written), "prompt_tokens_details",
+                     "cached_tokens", (json_int_t)u.kept);
 }
 
 /* A choice with a value and log-probabilities, which it takes. value: a text, a message or its beginning; logprobs:

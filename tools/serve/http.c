@@ -15,7 +15,6 @@
 
 #include "numerics/checksum.h"
 #include "tools/cli/interrupt.h"
-#include "tools/cli/json.h"
 #include "tools/cli/output.h"
 #include "tools/serve/serve.h"
 #include "page.inc.h" /* of page.html */
@@ -29,20 +28,50 @@ typedef struct http_request {
     size_t n_target;
     int has_nul;        /* the path has %00, with which libmicrohttpd would end it */
     const char *origin; /* of the page, if it is allowed; or NULL */
+    const char *name;   /* of a model, behind the endpoint */
     int endpoint, last; /* last: the connection is closed after it */
     uint32_t owner;     /* of owner_of() */
+    int status;         /* of the answer; 0: none yet */
+    double began;       /* when its first line had come */
     char *body;
     size_t n;
     serve_call *call;
 } http_request;
 
-enum { PAGE, MODELS, COMPLETIONS, CHATS, TOKENIZE, HEALTH, METRICS, N_ENDPOINTS, PREFLIGHT = N_ENDPOINTS };
+enum {
+    PAGE,
+    MODELS,
+    MODEL,
+    PROPS,
+    COMPLETIONS,
+    CHATS,
+    TOKENIZE,
+    DETOKENIZE,
+    APPLY_TEMPLATE,
+    HEALTH,
+    METRICS,
+    N_ENDPOINTS,
+    PREFLIGHT = N_ENDPOINTS
+};
+/* A path may begin with /v1. One that ends with a slash is followed by a name. */
 static const struct {
     const char *method, *path;
-} endpoints[N_ENDPOINTS] = {
-    { "GET", "/" },          { "GET", "/v1/models" }, { "POST", "/v1/completions" }, { "POST", "/v1/chat/completions" },
-    { "POST", "/tokenize" }, { "GET", "/health" },    { "GET", "/metrics" }
-};
+} endpoints[N_ENDPOINTS] = { { "GET", "/" },          { "GET", "/models" },       { "GET", "/models/" },
+                             { "GET", "/props" },     { "POST", "/completions" }, { "POST", "/chat/completions" },
+                             { "POST", "/tokenize" }, { "POST", "/detokenize" },  { "POST", "/apply-template" },
+                             { "GET", "/health" },    { "GET", "/metrics" } };
+
+/* The endpoint of a path, and the name behind it. */
+static int endpoint_of(const char *path, const char **name)
+{
+    const char *const own = !strncmp(path, "/v1/", 4) && path[4] ? path + 3 : path;
+    const size_t n = strlen(endpoints[MODEL].path);
+    int i = 0;
+    *name = own + n;
+    if (!strncmp(own, endpoints[MODEL].path, n)) return MODEL;
+    while (i < N_ENDPOINTS && strcmp(own, endpoints[i].path) != 0) i++;
+    return i;
+}
 
 static const char *header(const http_request *q, const char *name)
 {
@@ -63,9 +92,10 @@ static void allow_what_is_asked(const http_request *q, struct MHD_Response *r)
 }
 
 /* Sends a response, which it frees. */
-static enum MHD_Result send_response(const http_request *q, int status, const char *type, struct MHD_Response *r)
+static enum MHD_Result send_response(http_request *q, int status, const char *type, struct MHD_Response *r)
 {
     if (!r) return MHD_NO;
+    q->status = status;
     (void)MHD_add_response_header(r, "Content-Type", type);
     (void)MHD_add_response_header(r, "Cache-Control", "no-store");
     if (q->origin) {
@@ -83,14 +113,14 @@ static enum MHD_Result send_response(const http_request *q, int status, const ch
     return sent;
 }
 
-static enum MHD_Result send_text(const http_request *q, int status, const char *type, char *text)
+static enum MHD_Result send_text(http_request *q, int status, const char *type, char *text)
 {
     if (!text) return MHD_NO;
     return send_response(q, status, type, MHD_create_response_from_buffer(strlen(text), text, MHD_RESPMEM_MUST_FREE));
 }
 
 /* Sends an object, which it frees, or without one the error. */
-static enum MHD_Result send_json(const http_request *q, json_t *object, const serve_error *e)
+static enum MHD_Result send_json(http_request *q, json_t *object, const serve_error *e)
 {
     json_t *const answer = object ? object : serve_error_object(e);
     char *const text = json_dumps(answer, JSON_COMPACT);
@@ -143,14 +173,14 @@ static enum MHD_Result answer(http_request *q)
         return send_response(
             q, 200, "text/html; charset=utf-8",
             MHD_create_response_from_buffer(sizeof serve_page, (void *)serve_page, MHD_RESPMEM_PERSISTENT));
-    case MODELS:
-        return send_json(q,
-                         json_pack("{s:s, s:[{s:s, s:s, s:I, s:s}]}", "object", "list", "data", "id", v->model,
-                                   "object", "model", "created", (json_int_t)v->started, "owned_by", "local"),
-                         &e);
+    case MODELS: return send_json(q, serve_models(v, &e), &e);
+    case MODEL: return send_json(q, serve_model(v, q->name, &e), &e);
+    case PROPS: return send_json(q, serve_props(v), &e);
     case COMPLETIONS:
     case CHATS: return generate(q, q->endpoint == CHATS);
     case TOKENIZE: return send_json(q, serve_read_tokenize(v, q->body, q->n, &e), &e);
+    case DETOKENIZE: return send_json(q, serve_read_detokenize(v, q->body, q->n, &e), &e);
+    case APPLY_TEMPLATE: return send_json(q, serve_apply_template(v, q->body, q->n, &e), &e);
     case HEALTH: return send_json(q, serve_is_up(v, &e) ? json_pack("{s:s}", "status", "ok") : NULL, &e);
     case METRICS: return send_text(q, 200, "text/plain; version=0.0.4", serve_metrics(v));
     default: return send_text(q, 204, "text/plain", calloc(1, 1));
@@ -171,6 +201,13 @@ static int is_key(const char *keys, const char *key)
         found |= !differs;
     }
     return found;
+}
+
+/* The key of a request, in OpenAI's header or Anthropic's; "": none. */
+static const char *key_of(const http_request *q)
+{
+    const char *const given = header(q, "Authorization");
+    return strncasecmp(given, "Bearer ", 7) ? header(q, "X-Api-Key") : given + 7;
 }
 
 /* The number of a key for rt_request.owner. It outlives the process in --prefix-file, and tells little of the key. */
@@ -206,7 +243,7 @@ static int check_request(http_request *q, const char *path, const char *method, 
     q->last = !serve_check_head(q->to, method, q->target, q->n_target, version, e);
     if (q->last) return 0;
     if (q->has_nul) return serve_fail(e, 400, "malformed_request", NULL, "the path has %%00; no path has that here");
-    const char *const origin = header(q, "Origin"), *const key = header(q, "Authorization"), *host = header(q, "Host");
+    const char *const origin = header(q, "Origin"), *const key = key_of(q), *host = header(q, "Host");
     const char *const origins = serve_opt.origins.text, *const of = strstr(origin, "://");
     char named[256];
     if (!strncasecmp(path, "http://", 7)) { /* a target with a host, which counts instead of the header */
@@ -221,14 +258,13 @@ static int check_request(http_request *q, const char *path, const char *method, 
     if (*origin && !own && !(*origins && (cli_has_name(&serve_opt.origins, origin) || !strcmp(origins, "*"))))
         return serve_fail(e, 403, "origin_not_allowed", NULL, "other origins may not use this server (--origin)");
     if (*origin) q->origin = origin;
-    int i = 0;
-    while (i < N_ENDPOINTS && strcmp(path, endpoints[i].path) != 0) i++;
+    const int i = endpoint_of(path, &q->name);
     q->endpoint = *origin && !strcmp(method, "OPTIONS") ? PREFLIGHT : i;
     if (i < N_ENDPOINTS && q->endpoint == PREFLIGHT) return 1;
-    if (q->server->keys && i != HEALTH && i != PAGE &&
-        (strncmp(key, "Bearer ", 7) != 0 || !is_key(q->server->keys, key + 7)))
-        return serve_fail(e, 401, "invalid_api_key", NULL, "an API key is needed: Authorization: Bearer KEY");
-    q->owner = q->server->keys ? owner_of(key + strcspn(key, " ")) : 0;
+    if (q->server->keys && i != HEALTH && i != PAGE && !is_key(q->server->keys, key))
+        return serve_fail(e, 401, "invalid_api_key", NULL,
+                          "an API key is needed: Authorization: Bearer KEY, or X-Api-Key");
+    q->owner = q->server->keys ? owner_of(key) : 0;
     if (i == N_ENDPOINTS) return serve_fail(e, 404, "not_found", NULL, "there is no %.200s", path);
     if (strcmp(method, endpoints[i].method) != 0)
         return serve_fail(e, 405, "method_not_allowed", NULL, "%s is for %s", path, endpoints[i].method);
@@ -274,6 +310,7 @@ static void *on_target(void *user, const char *target, struct MHD_Connection *to
     if (!q) return NULL;
     q->target = target;
     q->n_target = strlen(target);
+    q->began = run_now();
     const char *const nul = strstr(target, "%00");
     q->has_nul = nul && nul < target + strcspn(target, "?");
     serve_request_begins(user, &q->connection);
@@ -301,18 +338,33 @@ static enum MHD_Result on_request(void *user, struct MHD_Connection *to, const c
     return q->last || too_large(q->n, &e) ? send_json(q, NULL, &e) : answer(q);
 }
 
+/* A line for a request whose answer is sent, or whose client went away. It has nothing that the client wrote. */
+static void log_request(const http_request *q, const char *end)
+{
+    const int is_known = q->endpoint < N_ENDPOINTS;
+    const time_t now = time(NULL);
+    const serve_usage n = q->call ? serve_usage_of(q->call) : (serve_usage){ 0, 0, 0 };
+    char when[32] = "";
+    struct tm utc;
+    (void)strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &utc));
+    (void)fprintf(stderr, "gdn serve: %s %s %s %d: %lld tokens read, %lld kept, %lld written, %.3f s%s\n", when,
+                  is_known ? endpoints[q->endpoint].path : "-", q->call && *q->call->id ? q->call->id : "-", q->status,
+                  (long long)(n.prompt - n.kept), (long long)n.kept, (long long)n.written, run_now() - q->began, end);
+}
+
 static void on_completed(void *user, struct MHD_Connection *to, void **state, enum MHD_RequestTerminationCode code)
 {
     http_request *const q = *state;
     (void)user;
     (void)to;
-    (void)code;
     if (!q) return;
+    if (serve_opt.log_requests) log_request(q, code == MHD_REQUEST_TERMINATED_COMPLETED_OK ? "" : ", cut");
     if (q->call) serve_release(q->call);
     free(q->body);
     q->origin = q->body = NULL;
     q->call = NULL;
     q->n = 0;
+    q->status = 0;
     serve_request_waits(q->server, &q->connection);
 }
 
@@ -379,18 +431,15 @@ int serve_run(run_session *s, const rt_sampling defaults[2])
                        .defaults = { defaults[0], defaults[1] },
                        .started = (int64_t)time(NULL),
                        .lock = PTHREAD_MUTEX_INITIALIZER };
-    const char *const slash = strrchr(run_opt.model, '/'), *const name = slash ? slash + 1 : run_opt.model,
-                      *const end = strstr(name, ".gguf");
-    char given[256];
-    (void)snprintf(given, sizeof given, "%.*s", end && !serve_opt.alias ? (int)(end - name) : 255,
-                   serve_opt.alias ? serve_opt.alias : name);
-    v.model[json_valid_utf8(given, strlen(given), v.model)] = 0;
     if (serve_limit_connections(&v)) return 1;
     if (serve_opt.key_file && !(v.keys = read_keys(serve_opt.key_file))) return 1;
+    if (!serve_name_model(&v)) return 1;
     serve_clock_init(&v.work);
     (void)signal(SIGPIPE, SIG_IGN);
     interrupt_catch();
     const int code = serve(&v);
+    json_decref(v.said);
+    json_decref(v.names);
     free(v.keys);
     return code;
 }

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE /* POLLRDHUP */
 #include <errno.h>
 #include <jansson.h>
+#include <math.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -95,6 +96,7 @@ static void free_call(serve_call *call)
         free(call->choice[i].text.bytes);
         free(call->choice[i].logprob);
     }
+    free(call->bias);
     json_decref(call->body);
     free(call->out);
     (void)pthread_cond_destroy(&call->news);
@@ -121,6 +123,7 @@ static int on_token(void *user, int32_t request, int32_t token)
     serve_choice *const c = user;
     serve_call *const call = c->call;
     (void)request;
+    if (call->no_text) return 0;
     (void)pthread_mutex_lock(&call->server->lock);
     const int end = run_text_add(&c->text, call->server->session->tokenizer, token, 0, call->stop, call->n_stop);
     if (end == RUN_STRING) c->string = 1;
@@ -131,15 +134,10 @@ static int on_token(void *user, int32_t request, int32_t token)
     return stops;
 }
 
-/* Keeps the log-probabilities of a token that is in the text. */
-static void on_logprobs(void *user, int32_t request, const rt_logprob *logprob, int32_t n_top)
+/* Keeps the log-probabilities of a token. The lock is held. */
+static void keep_logprobs(serve_choice *c, const rt_logprob *logprob, int32_t n_top)
 {
-    serve_choice *const c = user;
-    serve_server *const v = c->call->server;
     const size_t each = 1 + (size_t)n_top;
-    (void)request;
-    if (rt_token_is_special(v->session->tokenizer, logprob->token)) return;
-    (void)pthread_mutex_lock(&v->lock);
     if (c->n_logprobs == c->room) {
         const size_t room = 2 * c->room + 64;
         rt_logprob *const larger = realloc(c->logprob, room * each * sizeof *larger);
@@ -150,7 +148,36 @@ static void on_logprobs(void *user, int32_t request, const rt_logprob *logprob, 
     }
     if (c->n_logprobs < c->room) memcpy(c->logprob + each * c->n_logprobs++, logprob, each * sizeof *logprob);
     else (void)snprintf(c->error, sizeof c->error, "out of memory");
-    (void)pthread_mutex_unlock(&v->lock);
+}
+
+static void on_prompt_logprobs(void *user, int32_t request, const rt_logprob *logprob, int32_t n_top)
+{
+    serve_choice *const c = user;
+    (void)request;
+    (void)pthread_mutex_lock(&c->call->server->lock);
+    keep_logprobs(c, logprob, n_top);
+    (void)pthread_mutex_unlock(&c->call->server->lock);
+}
+
+/* Of a token that is in the text. With the prompt in the answer, clients expect an entry for each token. */
+static void on_logprobs(void *user, int32_t request, const rt_logprob *logprob, int32_t n_top)
+{
+    const serve_call *const call = ((serve_choice *)user)->call;
+    const int is_text = call->echo || !rt_token_is_special(call->server->session->tokenizer, logprob->token);
+    if (is_text && !call->no_text) on_prompt_logprobs(user, request, logprob, n_top);
+}
+
+/* Begins the text with the prompt. Its first token has no log-probability. */
+static void echo(serve_choice *c, const int32_t *prompt, int32_t n)
+{
+    const serve_call *const call = c->call;
+    rt_logprob first[1 + RT_TOP_LOGPROBS] = { { prompt[0], NAN } };
+    int full = 0;
+    for (int32_t i = 0; i < n && !full; i++)
+        full = run_text_add(&c->text, call->server->session->tokenizer, prompt[i], 1, NULL, 0) == RUN_NO_MEMORY;
+    c->text.begin = c->text.n;
+    if (full) (void)snprintf(c->error, sizeof c->error, "out of memory");
+    if (call->logprobs) keep_logprobs(c, first, call->n_top);
 }
 
 static void end_choice(serve_server *v, serve_choice *c)
@@ -174,10 +201,12 @@ static void submit(serve_server *v, rt_scheduler *scheduler, serve_choice *c)
                      .on_token = on_token,
                      .user = c,
                      .on_logprobs = call->logprobs ? on_logprobs : NULL,
+                     .on_prompt_logprobs = call->logprobs && call->echo ? on_prompt_logprobs : NULL,
                      .n_top = call->n_top };
     memcpy(r.boundary, call->boundary, sizeof r.boundary);
     if (!call->chat) r.boundary[0] = r.n_prompt; /* the next prompt may go on there, or after the text */
     r.sampling.seed += (uint64_t)(i % call->n);
+    if (call->echo) echo(c, r.prompt, r.n_prompt);
     if (!rt_scheduler_submit(scheduler, &r, &c->id)) {
         c->submitted = 1;
         return;

@@ -43,22 +43,6 @@ static int refused(serve_error *e, gdn_status status, const char *name)
     return serve_fail(e, status == GDN_OUT_OF_MEMORY ? 500 : 400, NULL, name, "%s: %s", name, rt_last_error());
 }
 
-/* Refuses members that are not among `names`, each between spaces. */
-static int only(json_t *object, const char *names, const char *where, serve_error *e)
-{
-    const char *name;
-    json_t *value;
-    json_object_foreach(object, name, value)
-    {
-        char path[96], spaced[64];
-        (void)snprintf(spaced, sizeof spaced, " %.60s ", name);
-        if (json_is_null(value) || (!strchr(name, ' ') && strstr(names, spaced))) continue;
-        (void)snprintf(path, sizeof path, "%s%.60s", where, name);
-        return serve_fail(e, 400, "unsupported_parameter", path, "%s is not supported by this server", path);
-    }
-    return 1;
-}
-
 static int get_flag(const json_t *object, const char *name, int *to, serve_error *e)
 {
     const json_t *const value = member(object, name);
@@ -69,9 +53,11 @@ static int get_flag(const json_t *object, const char *name, int *to, serve_error
 static int get_integer(const json_t *object, const char *name, int64_t low, int64_t high, int64_t *to, serve_error *e)
 {
     const json_t *const value = member(object, name);
-    const int64_t n = json_integer_value(value);
+    const double real = json_real_value(value); /* some clients write 16.0 */
+    const int whole = json_is_real(value) && real > -0x1p53 && real < 0x1p53 && real == (double)(int64_t)real;
+    const int64_t n = whole ? (int64_t)real : json_integer_value(value);
     if (value) *to = n;
-    return !value || (json_is_integer(value) && n >= low && n <= high) ||
+    return !value || ((whole || json_is_integer(value)) && n >= low && n <= high) ||
            serve_fail(e, 400, "invalid_value", name, "%s: integers from %lld to %lld are allowed", name, (long long)low,
                       (long long)high);
 }
@@ -104,6 +90,14 @@ static int add_prompt(serve_server *v, serve_call *call, int32_t *tokens, int64_
                       (long long)n, (int)v->session->context);
 }
 
+static int is_token(const serve_server *v, const json_t *value, int32_t *token)
+{
+    const json_int_t id = json_integer_value(value);
+    const int good = json_is_integer(value) && id >= 0 && id < rt_tokenizer_n_tokens(v->session->tokenizer);
+    *token = good ? (int32_t)id : 0;
+    return good;
+}
+
 /* A prompt of a completion: a text or its tokens. */
 static int read_prompt(serve_server *v, serve_call *call, const json_t *prompt, serve_error *e)
 {
@@ -120,11 +114,7 @@ static int read_prompt(serve_server *v, serve_call *call, const json_t *prompt, 
         return refused(e, status ? status : GDN_OUT_OF_MEMORY, "prompt");
     }
     int good = text.bytes || json_is_array(prompt);
-    for (size_t i = 0; i < length; i++) {
-        const json_int_t id = json_integer_value(json_array_get(prompt, i));
-        good &= json_is_integer(json_array_get(prompt, i)) && id >= 0 && id < rt_tokenizer_n_tokens(t);
-        tokens[n++] = (int32_t)id;
-    }
+    for (size_t i = 0; i < length; i++) good &= is_token(v, json_array_get(prompt, i), &tokens[n++]);
     return add_prompt(v, call, tokens, n, "prompt", e) &&
            (good || wrong(e, "prompt", "a text, the numbers of its tokens, or an array of these are allowed"));
 }
@@ -165,25 +155,26 @@ static json_t *content_of(json_t *message, const char *where, serve_error *e)
 }
 
 /* Tools, and whether they may be called. */
-static int read_tools(serve_call *call, const json_t *o, serve_error *e)
+static int read_tools(serve_server *v, serve_call *call, const json_t *o, serve_error *e)
 {
+    int several = 1;
     json_t *const tools = member(o, "tools");
     const json_t *const choice = member(o, "tool_choice");
     const char *const way = json_string_value(choice);
     if (choice && (!way || (strcmp(way, "auto") != 0 && strcmp(way, "none") != 0)))
         return wrong(e, "tool_choice", "auto and none are allowed");
-    if (member(o, "parallel_tool_calls") && !json_is_true(member(o, "parallel_tool_calls")))
-        return wrong(e, "parallel_tool_calls", "true is allowed");
+    if (!get_flag(o, "parallel_tool_calls", &several, e)) return 0;
+    call->one_call = !several;
     if (tools && !json_is_array(tools)) return wrong(e, "tools", "an array is allowed");
     for (size_t i = 0; i < json_array_size(tools); i++) {
         json_t *const tool = json_array_get(tools, i), *const f = member(tool, "function");
         const char *const type = json_string_value(member(tool, "type"));
         char where[64];
-        (void)snprintf(where, sizeof where, "tools[%zu].function.strict", i);
+        (void)snprintf(where, sizeof where, "tools[%zu].function.", i);
         if (!type || strcmp(type, "function") != 0 || !json_string_length(member(f, "name")))
             return wrong(e, "tools", "objects {\"type\": \"function\", \"function\": {\"name\": ...}} are allowed");
-        if (member(f, "strict") && !json_is_false(member(f, "strict")))
-            return serve_fail(e, 400, "unsupported_parameter", where, "%s is not supported by this server", where);
+        if (!serve_check_members(v, tool, SERVE_TOOL, where, e) || !serve_check_members(v, f, SERVE_TOOL, where, e))
+            return 0;
     }
     if (json_array_size(tools) && (!way || strcmp(way, "none") != 0)) call->tools = tools;
     return 1;
@@ -228,23 +219,23 @@ static rt_string read_more(const json_t *m)
     return text;
 }
 
-static int read_message(json_t *m, size_t i, rt_message *to, serve_error *e)
+static int read_message(serve_server *v, json_t *m, size_t i, rt_message *to, serve_error *e)
 {
     char where[40];
     (void)snprintf(where, sizeof where, "messages[%zu].", i);
     const char *const role = json_string_value(member(m, "role"));
     const int tool = role && !strcmp(role, "tool"), assistant = role && !strcmp(role, "assistant");
-    const json_t *const calls = member(m, "tool_calls");
     if ((assistant || tool) && !member(m, "content")) (void)json_object_set_new(m, "content", json_string(""));
-    const json_t *const text = content_of(m, where, e), *const reasoning = member(m, "reasoning_content");
-    if (e->status ||
-        !only(m,
-              tool        ? " role content tool_call_id name "
-              : assistant ? " role content reasoning_content tool_calls "
-                          : " role content reasoning_content ",
-              where, e) ||
-        !read_calls(calls, where, e))
+    const json_t *const text = content_of(m, where, e);
+    if (e->status || !serve_check_members(v, m,
+                                          tool        ? SERVE_RESULT
+                                          : assistant ? SERVE_ASSISTANT
+                                                      : SERVE_INPUT,
+                                          where, e))
         return 0;
+    const json_t *const calls = member(m, "tool_calls"), *reasoning = member(m, "reasoning_content");
+    if (!reasoning) reasoning = member(m, "reasoning"); /* vLLM's name */
+    if (!read_calls(calls, where, e)) return 0;
     if (!role || !json_is_string(text) || (reasoning && !json_is_string(reasoning)))
         return serve_fail(e, 400, "invalid_value", "messages", "%srole and content: texts are needed", where);
     if (!tool && !assistant && strcmp(role, "system") && strcmp(role, "developer") && strcmp(role, "user"))
@@ -260,17 +251,20 @@ static int read_message(json_t *m, size_t i, rt_message *to, serve_error *e)
     return to->more.bytes || serve_fail(e, 500, NULL, NULL, "out of memory");
 }
 
-/* The variables of the chat template, as text_of() gives them, and enable_thinking among them; none: refused. */
+/* The variables of the chat template, as text_of() gives them, and enable_thinking among them; none: refused. Those of
+ * the request count more than those of the command line, and reasoning_effort is between them. */
 static rt_string read_variables(const run_session *s, json_t *o, int *thinking, serve_error *e)
 {
-    json_t *const given = member(o, "chat_template_kwargs");
+    json_t *const given = member(o, "chat_template_kwargs"), *const effort = member(o, "reasoning_effort");
     json_t *const all = json_loads(run_opt.chat_template_kwargs ? run_opt.chat_template_kwargs : "{}", 0, NULL);
     rt_string text = { NULL, 0 };
     if (given && !json_is_object(given)) (void)wrong(e, "chat_template_kwargs", "an object is allowed");
+    else if (effort && !json_is_string(effort)) (void)wrong(e, "reasoning_effort", "a text is allowed");
     else if (!all) (void)serve_fail(e, 500, NULL, NULL, "--chat-template-kwargs is no JSON object in UTF-8");
     else if (get_flag(given, "enable_thinking", thinking, e)) {
         if (member(given, "enable_thinking") && rt_chat_check_thinking(s->chat, *thinking))
             (void)refused(e, GDN_UNSUPPORTED, "chat_template_kwargs");
+        if (effort) (void)json_object_set(all, "reasoning_effort", effort);
         if (given) (void)json_object_update(all, given);
         if (!e->status) text = text_of(all);
         if (!text.bytes && !e->status) (void)serve_fail(e, 500, NULL, NULL, "out of memory");
@@ -288,11 +282,11 @@ static int read_chat(serve_server *v, serve_call *call, json_t *o, serve_error *
     rt_chat_prompt prompt;
     if (!chat) return serve_fail(e, 400, NULL, NULL, "the model has no chat template (--chat-template)");
     if (!n) return wrong(e, "messages", "an array with at least one message is needed");
-    if (!read_tools(call, o, e)) return 0;
+    if (!read_tools(v, call, o, e)) return 0;
     const rt_string variables = read_variables(v->session, o, &thinking, e), tools = text_of(call->tools);
     rt_message *const to = rt_calloc(n, sizeof *to, "messages");
     int good = variables.bytes && ((to && (tools.bytes || !call->tools)) || refused(e, GDN_OUT_OF_MEMORY, "messages"));
-    for (size_t i = 0; good && i < n; i++) good = read_message(json_array_get(messages, i), i, &to[i], e);
+    for (size_t i = 0; good && i < n; i++) good = read_message(v, json_array_get(messages, i), i, &to[i], e);
     const gdn_status status =
         good ? rt_chat_render_tools(chat, to, (int32_t)n, thinking, 1, tools, variables, &prompt) : GDN_OK;
     if (status)
@@ -319,7 +313,8 @@ static int read_chat(serve_server *v, serve_call *call, json_t *o, serve_error *
 static int read_stop(serve_call *call, json_t *o, serve_error *e)
 {
     const json_t *const stop = member(o, "stop");
-    const size_t n = json_is_array(stop) ? json_array_size(stop) : stop != NULL;
+    const int off = json_is_string(stop) && !json_string_length(stop);
+    const size_t n = json_is_array(stop) ? json_array_size(stop) : stop && !off;
     int good = n <= SERVE_STOPS;
     for (size_t i = 0; good && i < n; i++) {
         const json_t *const text = json_is_array(stop) ? json_array_get(stop, i) : stop;
@@ -340,6 +335,30 @@ static int draw_seed(int64_t *seed, serve_error *e)
     return 1;
 }
 
+/* logit_bias: an object of numbers by tokens' numbers. Some clients send [] for none. */
+static int read_bias(const serve_server *v, serve_call *call, const json_t *o, serve_error *e)
+{
+    json_t *const given = member(o, "logit_bias"), *value;
+    const char *name;
+    int32_t n = 0;
+    if (!given || (json_is_array(given) && !json_array_size(given))) return 1;
+    if (!json_is_object(given)) return wrong(e, "logit_bias", "an object is allowed");
+    call->bias = calloc(json_object_size(given) + 1, sizeof *call->bias);
+    if (!call->bias) return serve_fail(e, 500, NULL, NULL, "out of memory");
+    json_object_foreach(given, name, value)
+    {
+        json_t *const number = json_integer(strtoll(name, NULL, 10));
+        const int good = *name && !name[strspn(name, "0123456789")] && is_token(v, number, &call->bias[n].token) &&
+                         json_is_number(value);
+        json_decref(number);
+        if (!good) return wrong(e, "logit_bias", "numbers by the numbers of tokens are allowed");
+        call->bias[n++].add = (float)json_number_value(value);
+    }
+    call->sampling.bias = call->bias;
+    call->sampling.n_bias = n;
+    return 1;
+}
+
 static int read_sampling(serve_server *v, serve_call *call, json_t *o, serve_error *e)
 {
     rt_sampling *const s = &call->sampling;
@@ -348,11 +367,13 @@ static int read_sampling(serve_server *v, serve_call *call, json_t *o, serve_err
     if (!get_number(o, "temperature", &s->temperature, e) || !get_number(o, "top_p", &s->top_p, e) ||
         !get_number(o, "min_p", &s->min_p, e) || !get_number(o, "presence_penalty", &s->presence_penalty, e) ||
         !get_number(o, "frequency_penalty", &s->frequency_penalty, e) ||
+        !get_number(o, "repetition_penalty", &s->repeat_penalty, e) ||
         !get_number(o, "repeat_penalty", &s->repeat_penalty, e) ||
-        !get_integer(o, "repeat_last_n", 0, 1 << 26, &last, e) || !get_integer(o, "top_k", 0, 1 << 26, &top_k, e) ||
-        !get_integer(o, "seed", -1, INT64_MAX, &seed, e) || (seed < 0 && !draw_seed(&seed, e)))
+        !get_integer(o, "repeat_last_n", 0, 1 << 26, &last, e) || !get_integer(o, "top_k", -1, 1 << 26, &top_k, e) ||
+        !get_integer(o, "seed", -1, INT64_MAX, &seed, e) || (seed < 0 && !draw_seed(&seed, e)) ||
+        !read_bias(v, call, o, e))
         return 0;
-    s->top_k = (int32_t)top_k;
+    s->top_k = (int32_t)(top_k < 0 ? 0 : top_k); /* -1: others' word for all */
     s->repeat_last = (int32_t)last;
     s->seed = (uint64_t)seed;
     return !rt_sampling_check(s) || serve_fail(e, 400, "invalid_value", NULL, "%s", rt_last_error());
@@ -371,50 +392,62 @@ static int read_logprobs(serve_call *call, const json_t *o, serve_error *e)
     return call->logprobs || !member(o, "top_logprobs") || wrong(e, "top_logprobs", "it needs logprobs: true");
 }
 
+static int64_t most_tokens(int64_t n)
+{
+    const int64_t most = serve_opt.max_tokens ? serve_opt.max_tokens : 1 << 26;
+    return n < 0 || n > most ? most : n;
+}
+
+/* Tokens of a text; -1: as many as there is room for. */
+static int read_most(serve_server *v, const serve_call *call, const json_t *o, const char *name, int64_t *to,
+                     serve_error *e)
+{
+    int64_t n = *to;
+    if (!get_integer(o, name, -1, INT64_MAX, &n, e)) return 0;
+    if (!n && !call->echo) return wrong(e, name, "0 is for completions with echo: true");
+    *to = most_tokens(n);
+    if (serve_opt.max_tokens && *to < n) serve_say_once(v, name, "it is above --max-tokens, which counts instead");
+    return 1;
+}
+
 static int read_parameters(serve_server *v, serve_call *call, json_t *o, serve_error *e)
 {
     const char *const model = json_string_value(member(o, "model"));
     json_t *const options = member(o, "stream_options");
     const int64_t half = (run_opt.parallel + serve_opt.queue + 1) / 2; /* so that one request leaves room for others */
     const int64_t most_texts = half < SERVE_TEXTS ? half : SERVE_TEXTS;
-    const int64_t most = serve_opt.max_tokens ? serve_opt.max_tokens : 1 << 26;
-    int64_t n = 1, n_max = call->chat ? v->session->context : 128;
-    if (n_max > most) n_max = most;
-#define BOTH                                                                                                           \
-    " model user prompt messages n max_tokens max_completion_tokens temperature top_p min_p top_k presence_penalty "   \
-    "frequency_penalty repeat_penalty repeat_last_n seed stop stream stream_options ignore_eos logprobs "              \
-    "return_tokens_as_token_ids "
-    if (!only(o,
-              call->chat ? BOTH "chat_template_kwargs top_logprobs tools tool_choice "
-                                "parallel_tool_calls response_format "
-                         : BOTH,
-              "", e))
-        return 0;
+    int64_t n = 1, n_max = most_tokens(call->chat ? v->session->context : 128), also = n_max;
+    if (!serve_check_members(v, o, call->chat ? SERVE_CHAT : SERVE_COMPLETION, "", e)) return 0;
     const json_t *const format = member(o, "response_format");
     const char *type = "";
     if (format && (json_unpack((json_t *)format, "{s:s!}", "type", &type) || strcmp(type, "text") != 0))
         return wrong(e, "response_format", "{\"type\": \"text\"} is allowed");
-    if (member(o, "model") && (!model || strcmp(model, v->model) != 0))
-        return serve_fail(e, 404, "model_not_found", "model", "model: this server has %s only", v->model);
+    if (member(o, "model") && !model) return wrong(e, "model", "a text is allowed");
+    if (model && !serve_is_name(v, model)) {
+        if (serve_opt.strict)
+            return serve_fail(e, 404, "model_not_found", "model", "model: this server has %s only", v->model);
+        serve_say_once(v, "model", "it is another model's name, and this server's model answers");
+    }
     if (member(o, call->chat ? "prompt" : "messages"))
         return wrong(e, call->chat ? "prompt" : "messages", "it is for the other endpoint");
-    if (member(o, "max_tokens") && member(o, "max_completion_tokens"))
-        return wrong(e, "max_tokens", "max_completion_tokens is the same, and is given too");
-    if (!get_integer(o, "max_tokens", 1, most, &n_max, e) || !get_integer(o, "n", 1, SERVE_TEXTS, &n, e) ||
-        !get_integer(o, "max_completion_tokens", 1, most, &n_max, e) || !read_sampling(v, call, o, e) ||
-        !read_stop(call, o, e) || !read_logprobs(call, o, e) || !get_flag(o, "ignore_eos", &call->ignore_end, e) ||
-        !get_flag(o, "stream", &call->stream, e) || !get_flag(options, "include_usage", &call->usage, e))
+    if (!get_flag(o, "echo", &call->echo, e) || !read_most(v, call, o, "max_tokens", &n_max, e) ||
+        !get_integer(o, "n", 1, SERVE_TEXTS, &n, e) || !read_most(v, call, o, "max_completion_tokens", &also, e) ||
+        !read_sampling(v, call, o, e) || !read_stop(call, o, e) || !read_logprobs(call, o, e) ||
+        !get_flag(o, "ignore_eos", &call->ignore_end, e) || !get_flag(o, "stream", &call->stream, e) ||
+        !get_flag(options, "include_usage", &call->usage, e))
         return 0;
-    if (options && (!call->stream || !json_is_object(options)))
-        return wrong(e, "stream_options", "an object is allowed, with stream: true");
+    if (options && !json_is_object(options)) return wrong(e, "stream_options", "an object is allowed");
     call->n = (int32_t)n;
-    call->n_max = (int32_t)n_max;
+    if (member(o, "max_tokens") && member(o, "max_completion_tokens") && n_max != also)
+        return wrong(e, "max_tokens", "max_completion_tokens is the same, and has another value");
+    call->n_max = (int32_t)(member(o, "max_completion_tokens") ? also : n_max);
+    if (!call->n_max) call->n_max = call->no_text = call->ignore_end = 1;
     if (n * call->n_prompts > most_texts)
         return serve_fail(e, 400, "invalid_value", n > 1 ? "n" : "prompt",
                           "n is %d and prompt has %d, which are %d texts; a request may have %d, half of --parallel "
                           "and --queue and at most %d",
                           (int)n, (int)call->n_prompts, (int)n * (int)call->n_prompts, (int)most_texts, SERVE_TEXTS);
-    return only(options, " include_usage ", "stream_options.", e);
+    return serve_check_members(v, options, SERVE_OPTIONS, "stream_options.", e);
 }
 
 /* The object that the body is; NULL: it is not one. */
@@ -454,7 +487,7 @@ json_t *serve_read_tokenize(serve_server *v, const char *body, size_t n, serve_e
     int bos = 0, special = 0;
     int64_t count = 0;
     int32_t *tokens = NULL;
-    int good = o && only(o, " content add_special parse_special ", "", e) && get_flag(o, "add_special", &bos, e) &&
+    int good = o && serve_check_members(v, o, SERVE_TOKENIZE, "", e) && get_flag(o, "add_special", &bos, e) &&
                get_flag(o, "parse_special", &special, e) && (text.bytes || wrong(e, "content", "a text is needed"));
     const gdn_status status = good ? run_tokenize(t, text, special ? RT_PARSE_SPECIAL : 0, &tokens, &count) : GDN_OK;
     if (status) good = refused(e, status, "content");
@@ -467,4 +500,46 @@ json_t *serve_read_tokenize(serve_server *v, const char *body, size_t n, serve_e
     if (good) return answer;
     json_decref(answer);
     return NULL;
+}
+
+/* The text of tokens, control tokens included. */
+static json_t *text_of_tokens(const serve_server *v, const int32_t *tokens, int64_t n)
+{
+    char *bytes = NULL;
+    size_t n_bytes = 0;
+    FILE *const to = open_memstream(&bytes, &n_bytes);
+    for (int64_t i = 0; to && i < n; i++) {
+        const rt_string s = rt_token_bytes(v->session->tokenizer, tokens[i]);
+        if (s.bytes) (void)fwrite(s.text, 1, s.bytes, to);
+    }
+    json_t *const text = to && !fclose(to) ? serve_text(bytes, n_bytes) : NULL;
+    free(bytes);
+    return text;
+}
+
+json_t *serve_read_detokenize(serve_server *v, const char *body, size_t n, serve_error *e)
+{
+    json_t *const o = object_of(body, n, e), *const list = member(o, "tokens");
+    const size_t count = json_array_size(list);
+    int32_t *const tokens = rt_calloc(count + 1, sizeof *tokens, "tokens");
+    int good = o && serve_check_members(v, o, SERVE_DETOKENIZE, "", e) &&
+               (json_is_array(list) || wrong(e, "tokens", "an array is needed")) &&
+               (tokens || refused(e, GDN_OUT_OF_MEMORY, "tokens"));
+    for (size_t i = 0; good && i < count; i++)
+        good = is_token(v, json_array_get(list, i), &tokens[i]) || wrong(e, "tokens", "numbers of tokens are allowed");
+    json_t *const text = good ? text_of_tokens(v, tokens, (int64_t)count) : NULL;
+    if (good && !text) (void)serve_fail(e, 500, NULL, NULL, "out of memory");
+    rt_free(tokens);
+    json_decref(o);
+    return text ? json_pack("{s:o}", "content", text) : NULL;
+}
+
+json_t *serve_apply_template(serve_server *v, const char *body, size_t n, serve_error *e)
+{
+    serve_call *const call = serve_read(v, body, n, 1, e);
+    if (!call) return NULL;
+    json_t *const text = text_of_tokens(v, call->prompt[0], call->n_prompt[0]);
+    if (!text) (void)serve_fail(e, 500, NULL, NULL, "out of memory");
+    serve_release(call);
+    return text ? json_pack("{s:o}", "prompt", text) : NULL;
 }

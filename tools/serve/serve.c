@@ -37,7 +37,14 @@ static const cli_option own[] = {
       "names of this machine that clients may use; at an address of\n"
       "this machine only, others are refused (default: localhost and\n"
       "addresses)" },
-    { "alias", CLI_STRING, &serve_opt.alias, "NAME", "name of the model for clients (default: its file's name)" },
+    { "strict", CLI_FLAG, &serve_opt.strict, NULL,
+      "refuse members of requests that are unknown, and other models'\n"
+      "names (default: they are ignored, which is said once)" },
+    { "log-requests", CLI_FLAG, &serve_opt.log_requests, NULL,
+      "a line on standard error for each request: time, endpoint, id,\n"
+      "status, tokens, seconds" },
+    { "alias", CLI_TEXTS, &serve_opt.alias, "NAME",
+      "name of the model for clients; may be given several times\n(default: its file's name)" },
 };
 static const cli_names of_run = {
     "model,chat-template,chat-template-kwargs,reasoning,spec,draft-model,draft-max,draft-vocab,rollback,"
@@ -59,7 +66,8 @@ static const cli_command serve_command = {
     "serve a model over HTTP, with OpenAI's interface",
     option_table,
     "Standard output gets one line, 'gdn serve: listening on http://127.0.0.1:8080', once requests are accepted.\n"
-    "Endpoints: / (a page to chat), /v1/models, /v1/completions, /v1/chat/completions, /tokenize, /health, /metrics.\n"
+    "Endpoints: / (a page to chat), /v1/models, /v1/completions, /v1/chat/completions, /tokenize,\n"
+    "/detokenize, /apply-template, /props, /health, /metrics. The guide lists what is read of requests.\n"
     "\n"
     "A text depends only on the model, the request, --ctx, --kv and --form, and not on other requests. What a request\n"
     "does not set is as in gdn run: completions take the most likely token, and chats the model file's sampling\n"

@@ -1,7 +1,7 @@
 /* What the files of `gdn serve` share. serve.c reads the command line and opens the model. queue.c has the calls of
- * clients and the engine's loop. request.c reads JSON requests, answer.c writes answers, calls.c
- * reads calls of tools, http.c is the HTTP server. framing.c checks heads of requests, connections.c has the
- * connections.
+ * clients and the engine's loop. about.c has the model's names and settings. request.c reads JSON requests, members.c
+ * has their members, answer.c writes answers, calls.c reads calls of tools, http.c is the HTTP server. framing.c checks
+ * heads of requests, connections.c has the connections.
  *
  * One thread, the engine's, steps the scheduler. Each HTTP connection has a thread, which adds a call to the queue and
  * waits for its texts. */
@@ -16,8 +16,10 @@ enum { SERVE_STOPS = 16, SERVE_TEXTS = 128, SERVE_RESERVE = 512 };
 typedef struct json_t json_t; /* of jansson, which may be missing */
 
 typedef struct serve_options {
-    const char *host, *key_file, *alias;
+    const char *host, *key_file;
+    cli_texts alias;
     cli_names origins, names;
+    int strict, log_requests;
     int64_t port, queue, connections, max_tokens, body_kib, timeout;
 } serve_options;
 extern serve_options serve_opt;
@@ -62,8 +64,11 @@ typedef struct serve_call {
     int32_t boundary[RT_CHAT_BOUNDARIES]; /* of a chat's prompt: rt_request.boundary                   */
     uint32_t owner;                       /* of the client's key: rt_request.owner                      */
     json_t *body, *tools;                 /* the request; those of its tools that may be called, or NULL */
+    int one_call;                         /* of tools at most; the answer has no later ones */
     int logprobs, ids; /* 1: with log-probabilities of n_top tokens; that name tokens by their numbers */
     int32_t n_top;
+    int echo, no_text;           /* the text begins with the prompt; it is the prompt: what is drawn is dropped */
+    rt_bias *bias;               /* of logit_bias; NULL: none */
     rt_sampling sampling;        /* of the first text; later ones have the next seeds */
     run_bytes stop[SERVE_STOPS]; /* the body's */
     int n_stop;
@@ -87,7 +92,8 @@ typedef struct serve_call {
 typedef struct serve_server {
     run_session *session;
     rt_sampling defaults[2]; /* of completions and chats */
-    char model[3 * 256];     /* the name for clients, in UTF-8 */
+    json_t *names;           /* of the model, for clients; an array */
+    const char *model;       /* the first of them */
     char *keys;              /* each terminated; the last one empty. NULL: no key is needed */
     int64_t started;
     int64_t reserve;      /* connections beyond --connections that may be open for a second */
@@ -98,6 +104,7 @@ typedef struct serve_server {
     struct serve_connection *connections;
     int32_t n_live, n_running; /* texts that have not ended, and those of them that have a sequence */
     int draining;
+    json_t *said; /* its members are what serve_say_once() has said; NULL: nothing */
     uint64_t n_calls, n_refused, n_ended[RT_FINISH_FAILED + 1];
     rt_totals totals;
     double prefixes_at;         /* time when --prefix-file was last considered */
@@ -152,13 +159,56 @@ void serve_release(serve_call *call);
 /* Steps the scheduler until the server drains and no call is left. Returns the exit code. */
 int serve_loop(serve_server *v, void (*close_port)(void *), void *user);
 
+/* ---- members.c ---- */
+
+/* Where a member is: SERVE_OPTIONS of a stream; SERVE_TOOL, or its function; SERVE_INPUT, a message of the user or the
+ * system; SERVE_RESULT of a tool. */
+enum {
+    SERVE_COMPLETION = 1,
+    SERVE_CHAT = 2,
+    SERVE_OPTIONS = 4,
+    SERVE_TOOL = 8,
+    SERVE_INPUT = 16,
+    SERVE_ASSISTANT = 32,
+    SERVE_RESULT = 64,
+    SERVE_TOKENIZE = 128,
+    SERVE_DETOKENIZE = 256
+};
+/* Removes members that are ignored, and says of each name once that it is. 0: one would change the text and is not
+ * supported, or --strict refuses it; with an error. */
+int serve_check_members(serve_server *v, json_t *object, int place, const char *where, serve_error *e);
+/* Says on standard error what is done with a member, unless that has been said. */
+void serve_say_once(serve_server *v, const char *name, const char *what);
+
 /* ---- request.c ---- */
 
 /* Reads the body of a completion or a chat into a call; NULL: refused, with an error. */
 serve_call *serve_read(serve_server *v, const char *body, size_t n, int chat, serve_error *e);
+/* Answers, to be freed; NULL: refused, with an error. */
 json_t *serve_read_tokenize(serve_server *v, const char *body, size_t n, serve_error *e);
+json_t *serve_read_detokenize(serve_server *v, const char *body, size_t n, serve_error *e);
+json_t *serve_apply_template(serve_server *v, const char *body, size_t n, serve_error *e);
+
+/* ---- about.c ---- */
+
+/* Sets the model's names: those of --alias, or its file's. 0: no memory. */
+int serve_name_model(serve_server *v);
+int serve_is_name(const serve_server *v, const char *name);
+/* Answers, to be freed. serve_model() gives NULL, with an error, for another model's name. */
+json_t *serve_models(const serve_server *v, serve_error *e);
+json_t *serve_model(const serve_server *v, const char *name, serve_error *e);
+json_t *serve_props(const serve_server *v);
 
 /* ---- answer.c ---- */
+
+/* Text as JSON; what is not UTF-8 becomes U+FFFD, byte for byte, so that pieces give the same as the whole. */
+json_t *serve_text(const char *bytes, size_t n);
+
+/* Tokens of a call: of its prompts, those of them that the prefix cache had, and those of its texts that have ended. */
+typedef struct serve_usage {
+    int64_t prompt, kept, written;
+} serve_usage;
+serve_usage serve_usage_of(serve_call *call);
 
 json_t *serve_error_object(const serve_error *e);
 /* Waits until all texts have ended and returns the answer, to be freed. NULL: failed, if there is an error; otherwise

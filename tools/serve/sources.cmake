@@ -9,11 +9,13 @@ if(NOT "${GDN_SERVE}" MATCHES "^(OFF|FALSE|NO|0|)$" AND (NOT CMAKE_CROSSCOMPILIN
   if(gdn_serve_FOUND)
     set(GDN_HAVE_SERVE ON)
     target_sources(gdn_tool PRIVATE
+      tools/serve/about.c
       tools/serve/answer.c
       tools/serve/calls.c
       tools/serve/connections.c
       tools/serve/framing.c
       tools/serve/http.c
+      tools/serve/members.c
       tools/serve/queue.c
       tools/serve/request.c)
     set(page "${CMAKE_CURRENT_BINARY_DIR}/tools/serve/page.inc.h")
