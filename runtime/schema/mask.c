@@ -108,22 +108,29 @@ int rt_mask_allows(rt_mask *m, const rt_schema_state *s, int32_t token)
 {
     const rt_string text = rt_token_bytes(m->tokenizer, token);
     if (rt_tokenizer_is_end(m->tokenizer, token)) return rt_schema_complete(s);
+    if (rt_schema_thinks(s)) return text.bytes > 0;
     if (rt_token_is_added(m->tokenizer, token) || !text.bytes || text.bytes > LONGEST) return 0;
     begin(m, s);
     return (uint64_t)walk(m, s->machine.schema, text, 0) == text.bytes;
 }
 
-const int32_t *rt_mask_tokens(rt_mask *m, const rt_schema_state *s, int32_t *n)
+/* Sets m->is for tokens that are not end tokens. */
+static void walk_all(rt_mask *m, const rt_schema_state *s)
 {
     int32_t good = 0; /* bytes of the entry before that are allowed */
-    memset(m->is, 0, (size_t)m->n_vocab);
     begin(m, s);
     for (int32_t i = 0; i < m->n_entries; i++) {
         const entry *const e = &m->entry[i];
-        const int32_t from = e->shared < good ? e->shared : good;
-        if (good >= e->shared) good = walk(m, s->machine.schema, e->text, from);
+        if (good >= e->shared) good = walk(m, s->machine.schema, e->text, e->shared);
         m->is[e->id] = (uint64_t)good == e->text.bytes;
     }
+}
+
+const int32_t *rt_mask_tokens(rt_mask *m, const rt_schema_state *s, int32_t *n)
+{
+    memset(m->is, 0, (size_t)m->n_vocab);
+    if (!rt_schema_thinks(s)) walk_all(m, s);
+    for (int32_t id = 0; rt_schema_thinks(s) && id < m->n_vocab; id++) m->is[id] = (uint8_t)rt_mask_allows(m, s, id);
     for (int32_t i = 0; i < m->n_ends; i++) m->is[m->end[i]] = (uint8_t)rt_schema_complete(s);
     *n = 0;
     for (int32_t id = 0; id < m->n_vocab; id++)

@@ -1,6 +1,6 @@
 /* Which tokens can come next in a text that a schema describes: those whose bytes the automaton takes, and end tokens
- * where the text is complete. Control tokens and tokens that were added to the vocabulary are never allowed, nor are
- * tokens without bytes. */
+ * where the text is complete. Tokens without bytes are never allowed. Control tokens and tokens that were added to the
+ * vocabulary are allowed while the model thinks. */
 #ifndef GDN_RUNTIME_MASK_H
 #define GDN_RUNTIME_MASK_H
 

@@ -20,14 +20,15 @@ typedef struct rt_schema_state rt_schema_state;
 gdn_status rt_schema_compile(const char *text, uint64_t bytes, rt_schema **schema);
 void rt_schema_free(rt_schema *schema);
 
-/* The state at the beginning of a text. The schema must outlive it. leads 1: the text may begin with up to two
- * newlines, which models write after thinking. NULL: out of memory. */
-rt_schema_state *rt_schema_begin(const rt_schema *schema, int leads);
+/* The state at the beginning of a text. The schema must outlive it. thinks 1: any bytes come first, up to </think> and
+ * at most two newlines. NULL: out of memory. */
+rt_schema_state *rt_schema_begin(const rt_schema *schema, int thinks);
 void rt_schema_end(rt_schema_state *state);
 
 /* Goes on by n bytes. Returns n, or the index of the first byte that is not allowed; the state is then that before it.
  */
 uint64_t rt_schema_feed(rt_schema_state *state, const char *bytes, uint64_t n);
-int rt_schema_complete(const rt_schema_state *state); /* 1: the text may end here */
+int rt_schema_complete(const rt_schema_state *state); /* 1: the text may end here                */
+int rt_schema_thinks(const rt_schema_state *state);   /* 1: </think> has not come, so any byte may */
 
 #endif

@@ -23,7 +23,8 @@ enum {
     FRACTION,
     POWER,
     SIGN,
-    EXPONENT
+    EXPONENT,
+    THINK
 };
 enum { DIGITS = 18, POWER_DIGITS = 2 };
 
@@ -346,17 +347,29 @@ static void object(machine *m, frame f, const rule *r, unsigned char c, out *to)
 
 /* ---- A byte ---- */
 
-/* Below the value: newlines before it, nothing after it. k: how many may still come. */
+/* Thinking before the text. k: bytes of </think> that have come. Then k is the number of newlines that may come. */
+static void think(machine *m, frame f, unsigned char c, out *to)
+{
+    static const char end[] = "</think>";
+    f.k = c == (unsigned char)end[f.k] ? f.k + 1 : c == '<';
+    if (!end[f.k]) {
+        f.k = 2;
+        f.phase = BEGIN;
+    }
+    keep_new(m, &f, to);
+}
+
+/* Below the value: thinking and newlines before it, nothing after it. */
 static void whole(machine *m, frame f, unsigned char c, out *to)
 {
-    if (f.phase == AFTER) return;
+    if (f.phase == THINK) think(m, f, c, to);
+    if (f.phase != BEGIN) return;
+    f.phase = AFTER;
     if (c == '\n' && f.k) {
+        f.phase = BEGIN;
         f.k--;
         keep_new(m, &f, to);
-        return;
-    }
-    f.phase = AFTER;
-    open_value(m, &f, m->schema->root, c, to);
+    } else open_value(m, &f, m->schema->root, c, to);
 }
 
 static void feed(machine *m, int32_t top, unsigned char c, out *to)
@@ -405,12 +418,12 @@ static void compact(rt_schema_state *s)
     m->n = n;
 }
 
-rt_schema_state *rt_schema_begin(const rt_schema *schema, int leads)
+rt_schema_state *rt_schema_begin(const rt_schema *schema, int thinks)
 {
     rt_schema_state *const s = rt_calloc(1, sizeof *s, "the state of a schema");
     if (!s) return NULL;
     s->machine = (machine){ .schema = schema, .frame = s->frame, .n = 1, .room = SCHEMA_FRAMES };
-    s->frame[0] = (frame){ .parent = -1, .depth = -1, .k = leads ? 2 : 0 };
+    s->frame[0] = (frame){ .parent = -1, .depth = -1, .phase = thinks ? THINK : BEGIN };
     s->n_tops = 1;
     return s;
 }
@@ -432,6 +445,8 @@ uint64_t rt_schema_feed(rt_schema_state *s, const char *bytes, uint64_t n)
     }
     return n;
 }
+
+int rt_schema_thinks(const rt_schema_state *s) { return s->frame[s->top[0]].phase == THINK; }
 
 int rt_schema_complete(const rt_schema_state *s)
 {

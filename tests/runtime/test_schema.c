@@ -238,7 +238,34 @@ static void refused_schemas(void)
     }
 }
 
-/* The mask has the tokens whose bytes the automaton takes, and no other. */
+/* The mask has the tokens that rt_mask_allows() allows, and no other. A random walk does not get stuck. */
+static void walk(const rt_tokenizer *t, rt_mask *mask, int32_t n_vocab, const rt_schema *s, int thinks)
+{
+    rt_schema_state *const state = rt_schema_begin(s, thinks);
+    for (int step = 0; step < 40; step++) {
+        int32_t n, at = 0, end = -1;
+        if (thinks && step == 3) REQUIRE(rt_schema_feed(state, "</thi</think>\n", 14) == 14);
+        REQUIRE(rt_schema_thinks(state) == (thinks && step < 3));
+        const int32_t *const allowed = rt_mask_tokens(mask, state, &n);
+        NEED(n > 0, "a text can always go on or end");
+        for (int32_t id = 0; id < n_vocab; id++) {
+            const int is = at < n && allowed[at] == id;
+            at += is;
+            REQUIRE(is == rt_mask_allows(mask, state, id), "token %d", (int)id);
+            if (rt_tokenizer_is_end(t, id)) {
+                end = id;
+                REQUIRE(is == rt_schema_complete(state));
+            } else if (rt_schema_thinks(state)) REQUIRE(is == (rt_token_bytes(t, id).bytes > 0));
+            else if (is) REQUIRE(!rt_token_is_added(t, id) && rt_token_bytes(t, id).bytes);
+        }
+        REQUIRE(at == n && end >= 0);
+        const int32_t token = allowed[draw_below(n)];
+        if (rt_tokenizer_is_end(t, token)) break;
+        rt_mask_take(mask, state, token);
+    }
+    rt_schema_end(state);
+}
+
 static void masks(const char *folder)
 {
     static const char schema[] =
@@ -253,28 +280,7 @@ static void masks(const char *folder)
     const int32_t n_vocab = rt_tokenizer_n_tokens(t) + 3;
     NEED(!rt_mask_create(t, n_vocab, &mask));
     rt_schema *const s = compiled(schema);
-    for (int round = 0; round < 20; round++) {
-        rt_schema_state *const state = rt_schema_begin(s, round & 1);
-        for (int step = 0; step < 40; step++) {
-            int32_t n, at = 0, end = -1;
-            const int32_t *const allowed = rt_mask_tokens(mask, state, &n);
-            NEED(n > 0, "a text can always go on or end");
-            for (int32_t id = 0; id < n_vocab; id++) {
-                const int is = at < n && allowed[at] == id;
-                at += is;
-                REQUIRE(is == rt_mask_allows(mask, state, id), "token %d", (int)id);
-                if (rt_tokenizer_is_end(t, id)) {
-                    end = id;
-                    REQUIRE(is == rt_schema_complete(state));
-                } else if (is) REQUIRE(!rt_token_is_added(t, id) && rt_token_bytes(t, id).bytes);
-            }
-            REQUIRE(at == n && end >= 0);
-            const int32_t token = allowed[draw_below(n)];
-            if (rt_tokenizer_is_end(t, token)) break;
-            rt_mask_take(mask, state, token);
-        }
-        rt_schema_end(state);
-    }
+    for (int round = 0; round < 20; round++) walk(t, mask, n_vocab, s, round & 1);
     rt_schema_free(s);
     rt_mask_destroy(mask);
     rt_tokenizer_destroy(t);
