@@ -58,24 +58,26 @@ def valid_and_equal(folder):
             require(small == plain, f"{sampler}: the texts of requests that give way")
 
 
-def unchanged(folder):
-    """A mask changes no text that is valid already: any string of a string's schema, until a token is not allowed."""
-    path = written(folder, {"const": "Q"})
-    require(all(t[0] == '"Q"' for t in texts(path, "-p", "x", "--temp", 1, "--seed", 3, "--parallel", 4)), "a constant")
-    path = written(folder, PERSON)
-    for seed in range(3 if BRIEF else 10):
-        first = texts(path, "-p", "In the beginning", "--temp", 1, "--seed", seed)[0]
-        name = json.loads(first[0])["name"]
-        begin = first[0][:first[0].index(name)] if name else ""
-        if not name:
-            continue
-        fixed = written(folder, {**PERSON, "properties": {**PERSON["properties"], "name": {"const": name}}})
-        require(begin + name in texts(fixed, "-p", "In the beginning", "--temp", 1, "--seed", seed)[0][0], f"seed {seed}: the name again")
-        path = written(folder, PERSON)
+def constants(folder):
+    """A schema with one value gives that, with each sampler."""
+    path = written(folder, {"const": "Q\u00e9\n"})
+    for text, finish, _ in texts(path, "-p", "x", "--temp", 1, "--seed", 3, "--parallel", 4):
+        require((text, finish) == ('"Q\u00e9\\n"', "stop"), f"a constant: {text}")
+
+
+def thinking(folder):
+    """While the model thinks a mask changes nothing. Then comes the JSON."""
+    template = folder / "template"
+    template.write_text("{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}<think>\n")
+    for seed in range(2 if BRIEF else 5):
+        common = ("-m", MODEL, "--chat", "--chat-template", template, "-p", "Who is God?", "--temp", 1, "--seed", seed, "-n", 60)
+        free, masked = (gdn(*common, *more) for more in ((), ("--json-schema", written(folder, PERSON))))
+        text = free.stdout.decode().rstrip("\n")
+        require(len(text) > 20 and masked.stdout.decode().startswith(text), f"seed {seed}: thinking is the same", masked)
 
 
 def chats(folder):
-    """One message, a conversation, and thinking before the JSON."""
+    """One message, and a conversation."""
     path = written(folder, PERSON)
     common = ("-m", MODEL, "--chat", "--json-schema", path, *MOST)
     done = gdn(*common, "-p", "Who are you?")
@@ -83,14 +85,6 @@ def chats(folder):
     done = gdn(*common, text=b"Who are you?\nAnd who am I?\n")
     lines = done.stdout.decode().splitlines()
     require(done.returncode == 0 and len(lines) == 2 and all(is_person(json.loads(line)) for line in lines), "a conversation", done)
-    template = folder / "template"
-    template.write_text("{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}<think>\n")
-    for n in (40, 300):
-        done = gdn(*common[:-1], n, "--chat-template", template, "-p", "x", "--spec", "off")
-        text = done.stdout.decode()
-        if "</think>" in text:
-            require(is_person(json.loads(text.split("</think>", 1)[1])), "JSON after thinking", done)
-        require(done.returncode == 0 and not text.startswith("{\""), "it thinks first", done)
 
 
 def refusals(folder):
@@ -172,4 +166,4 @@ def random_schemas(folder):
     require(valid > 100, "texts of random schemas")
 
 
-run_tests(valid_and_equal, unchanged, chats, refusals, *([random_schemas] if REST else []))
+run_tests(valid_and_equal, constants, thinking, chats, refusals, *([random_schemas] if REST else []))
