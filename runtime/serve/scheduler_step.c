@@ -145,8 +145,9 @@ static int32_t draw_allowed(rt_scheduler *s, rt_job *job, const float *logits, i
     if (token < 0 || !job->state || rt_mask_allows(s->mask, job->state, token)) return token;
     const int32_t *const allowed = rt_mask_tokens(s->mask, job->state, &n);
     if (n) return rt_sample_among(s->sampler, &job->request.sampling, logits, job->tokens, job->n_tokens, allowed, n);
-    (void)snprintf(job->error, sizeof job->error, "after %d tokens no token of the vocabulary continues the JSON",
-                   (int)job->n_tokens);
+    (void)snprintf(job->error, sizeof job->error,
+                   "after %d tokens (%d of the prompt) no token of the vocabulary continues the JSON",
+                   (int)job->n_tokens, (int)job->n_prompt);
     job->result.error = job->error;
     job->result.status = GDN_UNSUPPORTED;
     return -2;

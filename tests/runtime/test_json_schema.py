@@ -10,6 +10,7 @@ import random
 import subprocess
 import sys
 
+import oracle
 from tool import BRIEF, FOLDER, MODEL, gdn, refused, report, require, run_tests
 
 REST = [a for a in sys.argv[3:] if a != "--brief"]
@@ -96,6 +97,13 @@ def refusals(folder):
     refused("--json-schema is for texts, not for --bench", 2, "-m", MODEL, "--bench", "--json-schema", path)
     refused("no effect with --perplexity", 2, "-m", MODEL, "--perplexity", path, "--json-schema", path)
     refused("No such file", 1, *text[:-1], folder / "none")
+    refused("after 1 tokens (1 of the prompt) no token of the vocabulary continues the JSON", 1, "-m", FOLDER / "fixtures/tiny-qwen35-d128.gguf", "-p", "x",
+            "--json-schema", path)
+    endless = oracle.Model()
+    endless.keys.update({"tokenizer.ggml.model": "gpt2", "tokenizer.ggml.tokens": [*map(chr, range(98, 97 + oracle.VOCABULARY)), "bc"],
+                         "tokenizer.ggml.merges": ["b c"]})
+    oracle.write(folder / "endless.gguf", endless)
+    refused("a schema needs a tokenizer with an end token", 1, "-m", folder / "endless.gguf", "-p", "b", "--json-schema", path)
     refused("#/properties/a/pattern is not supported", 1, *text[:-1], written(folder, {"properties": {"a": {"pattern": "x"}}}))
     (folder / "broken").write_text("{")
     refused("not valid JSON at byte 1", 1, *text[:-1], folder / "broken")

@@ -230,11 +230,39 @@ static void refused_schemas(void)
         { "{\"a\"", "not valid JSON at byte 4", GDN_INVALID_ARGUMENT },
         { "{} x", "not valid JSON at byte 3", GDN_INVALID_ARGUMENT },
         { "", "not valid JSON", GDN_INVALID_ARGUMENT },
+        { "{\"properties\":[]}", "#/properties is not an object", GDN_INVALID_ARGUMENT },
+        { "{\"properties\":{\"a\":{},\"a\":{}}}", "#/properties has a name twice", GDN_INVALID_ARGUMENT },
+        { "{\"required\":1}", "#/required is not a list", GDN_INVALID_ARGUMENT },
+        { "{\"prefixItems\":1}", "#/prefixItems is not a list", GDN_INVALID_ARGUMENT },
+        { "{\"enum\":1}", "#/enum is not a list", GDN_INVALID_ARGUMENT },
+        { "{\"type\":1}", "#/type is not a type", GDN_INVALID_ARGUMENT },
+        { "{\"anyOf\":[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]}", "more than 16 alternatives", GDN_UNSUPPORTED },
     };
     for (size_t i = 0; i < sizeof list / sizeof list[0]; i++) {
         rt_schema *s;
         FAILS(rt_schema_compile(list[i].schema, strlen(list[i].schema), &s), list[i].status, list[i].text);
         REQUIRE(!s);
+    }
+}
+
+/* A schema that is too long, and references that are too many one after another. */
+static void limits(void)
+{
+    enum { N = 600 };
+    static char text[RT_SCHEMA_MAX + 2];
+    rt_schema *s;
+    memset(text, ' ', sizeof text);
+    memcpy(text, "{}", 2);
+    REQUIRE(!rt_schema_compile(text, RT_SCHEMA_MAX, &s));
+    rt_schema_free(s);
+    FAILS(rt_schema_compile(text, RT_SCHEMA_MAX + 1, &s), GDN_INVALID_ARGUMENT, "65537 bytes; 65536 are allowed");
+    for (int n = 400; n <= N; n += 200) {
+        char *to = text + sprintf(text, "{\"$ref\":\"#/$defs/0\",\"$defs\":{");
+        for (int i = 0; i < n; i++) to += sprintf(to, "\"%d\":{\"$ref\":\"#/$defs/%d\"},", i, i + 1);
+        to += sprintf(to, "\"%d\":{}}}", n);
+        if (n == N) FAILS(rt_schema_compile(text, (uint64_t)(to - text), &s), GDN_UNSUPPORTED, "nested too deeply");
+        else REQUIRE(!rt_schema_compile(text, (uint64_t)(to - text), &s));
+        rt_schema_free(s);
     }
 }
 
@@ -335,6 +363,7 @@ int main(int argc, char **argv)
     scalars();
     alternatives();
     refused_schemas();
+    limits();
     masks(argc > 1 ? argv[1] : "tests/runtime");
     return test_summary();
 }
