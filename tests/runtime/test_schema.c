@@ -335,7 +335,9 @@ static int write_random(const char *path, int n)
     size_t bytes;
     unsigned char *const text = test_file("/", path, &bytes);
     rt_schema *s;
-    if (rt_schema_compile((const char *)text, bytes, &s)) {
+    const gdn_status status = rt_schema_compile((const char *)text, bytes, &s);
+    free(text);
+    if (status) {
         (void)fprintf(stderr, "%s\n", rt_last_error());
         return 3;
     }
@@ -348,7 +350,6 @@ static int write_random(const char *path, int n)
         rt_schema_end(state);
     }
     rt_schema_free(s);
-    free(text);
     return 0;
 }
 
