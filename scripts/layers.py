@@ -30,6 +30,7 @@ LAYERS = (  # from the ground up: the folders of a layer, and what they are
      "vulkan": "Vulkan", "metal": "Metal"},
     {"backends": "the list of backends; devices and contexts"},
     {"runtime/base": "errors, memory, threads", "runtime/files": "GGUF, weights", "runtime/text": "tokenizer, chat templates",
+     "runtime/schema": "JSON schemas, masks of tokens",
      "runtime/dense": "products with weights, attention, experts", "runtime/model": "a model's parameters and tensors",
      "runtime/memory": "states, KV cells, prefixes, rollback", "runtime/decode": "forward pass, drafts, sampling",
      "runtime/serve": "requests, conversations"},

@@ -8,7 +8,7 @@
 #include "runtime/base/error.h"
 
 struct rt_sampler {
-    int32_t n_vocab;
+    int32_t n_vocab, n; /* n: logits of the draw                                */
     rt_dense *dense;
     float *logits, *p; /* [n_vocab]: after penalties; probabilities */
     int32_t *index;    /* [n_vocab]                                      */
@@ -49,7 +49,7 @@ gdn_status rt_sampler_create(int32_t n_vocab, rt_dense *dense, rt_sampler **samp
     void *arrays;
     rt_sampler *s = rt_calloc_with(sizeof *s, room, 2 * sizeof *s->p + sizeof *s->index, "a sampler", &arrays);
     if (!s) return GDN_OUT_OF_MEMORY;
-    *s = (rt_sampler){ n_vocab, dense, arrays, (float *)arrays + room, (int32_t *)arrays + 2 * room };
+    *s = (rt_sampler){ n_vocab, n_vocab, dense, arrays, (float *)arrays + room, (int32_t *)arrays + 2 * room };
     *sampler = s;
     return GDN_OK;
 }
@@ -90,7 +90,7 @@ static void penalize(rt_sampler *s, const rt_sampling *c, const int32_t *tokens,
 /* Writes the candidates to s->index, most likely first if a filter needs the order, and returns their number. */
 static int32_t candidates(rt_sampler *s, const rt_sampling *c)
 {
-    const int32_t V = s->n_vocab;
+    const int32_t V = s->n;
     int32_t k = c->top_k && c->top_k < V ? c->top_k : V;
     if (k == V && c->top_p >= 1 && c->min_p <= 0) {
         for (int32_t i = 0; i < V; i++) s->index[i] = i;
@@ -135,18 +135,24 @@ static int all_finite(const float *logits, int32_t n)
     return largest < 0x7F800000;
 }
 
-static int32_t draw(rt_sampler *s, const rt_sampling *c, const float *logits, const int32_t *tokens, int32_t n)
+/* Logits with penalties. 0: one is not finite. */
+static int prepare(rt_sampler *s, const rt_sampling *c, const float *logits, const int32_t *tokens, int32_t n)
 {
-    const int32_t V = s->n_vocab;
-    memcpy(s->logits, logits, 4 * (size_t)V);
+    s->n = s->n_vocab;
+    memcpy(s->logits, logits, 4 * (size_t)s->n);
     for (int32_t i = 0; i < c->n_bias; i++)
-        if (c->bias[i].token >= 0 && c->bias[i].token < V) s->logits[c->bias[i].token] += c->bias[i].add;
+        if (c->bias[i].token >= 0 && c->bias[i].token < s->n) s->logits[c->bias[i].token] += c->bias[i].add;
     if ((c->repeat_penalty != 1.0f || c->presence_penalty != 0 || c->frequency_penalty != 0) && c->repeat_last)
         penalize(s, c, tokens, n);
-    if (!all_finite(s->logits, V)) return -1;
+    return all_finite(s->logits, s->n);
+}
+
+/* Draws the index of one of the prepared logits. */
+static int32_t draw(rt_sampler *s, const rt_sampling *c, double random)
+{
     if (c->temperature == 0.0f) {
         int32_t best;
-        rt_top_k(s->logits, V, 1, &best);
+        rt_top_k(s->logits, s->n, 1, &best);
         return best;
     }
     const int32_t k = candidates(s, c);
@@ -157,7 +163,7 @@ static int32_t draw(rt_sampler *s, const rt_sampling *c, const float *logits, co
     rt_softmax(s->dense, s->p, k);
     double total = 0;
     for (int32_t i = 0; i < k; i++) total += (double)s->p[i];
-    const double target = uniform(c->seed, n) * total;
+    const double target = random * total;
     double mass = 0;
     for (int32_t i = 0; i < k; i++) {
         mass += (double)s->p[i];
@@ -169,7 +175,21 @@ static int32_t draw(rt_sampler *s, const rt_sampling *c, const float *logits, co
 int32_t rt_sample(rt_sampler *s, const rt_sampling *c, const float *logits, const int32_t *tokens, int32_t n)
 {
     const gdn_float_env caller = gdn_float_env_enter();
-    const int32_t token = draw(s, c, logits, tokens, n);
+    const int32_t token = prepare(s, c, logits, tokens, n) ? draw(s, c, uniform(c->seed, n)) : -1;
+    gdn_float_env_leave(caller);
+    return token;
+}
+
+int32_t rt_sample_among(rt_sampler *s, const rt_sampling *c, const float *logits, const int32_t *tokens, int32_t n,
+                        const int32_t *among, int32_t n_among)
+{
+    const gdn_float_env caller = gdn_float_env_enter();
+    int32_t token = -1;
+    if (prepare(s, c, logits, tokens, n)) {
+        for (int32_t i = 0; i < n_among; i++) s->logits[i] = s->logits[among[i]];
+        s->n = n_among;
+        token = among[draw(s, c, uniform(~c->seed, n))];
+    }
     gdn_float_env_leave(caller);
     return token;
 }

@@ -35,6 +35,13 @@ void rt_sampler_destroy(rt_sampler *sampler);
  * penalties, which only a damaged model computes. */
 int32_t rt_sample(rt_sampler *sampler, const rt_sampling *s, const float *logits, const int32_t *tokens, int32_t n);
 
+/* The same among the n_among > 0 tokens of `among`, which are in ascending order. It is for a position where
+ * rt_sample() gave a token that is not allowed, and has a random number of its own. Filters are applied to the allowed
+ * tokens. Where no filter is on, both draws together give each allowed token with its probability, renormalised over
+ * those. */
+int32_t rt_sample_among(rt_sampler *sampler, const rt_sampling *s, const float *logits, const int32_t *tokens,
+                        int32_t n, const int32_t *among, int32_t n_among);
+
 /* Log-probabilities of the model's distribution, before penalties, filters and temperature: to[0] is that of `token`,
  * to[1, n_top] are the most likely tokens in descending order. The logits are finite, as after rt_sample(). They are a
  * function of the logits alone. Their error is about 1e-6. */

@@ -207,6 +207,8 @@ static gdn_status generate(rt_conversation *c, answer *a, int32_t anchor, rt_res
                                  .on_token = on_token,
                                  .on_prompt = on_prompt,
                                  .on_end = on_end,
+                                 .schema = c->desc.schema,
+                                 .thinks = a->thinks,
                                  .user = a };
     int32_t id;
     int busy = 1;

@@ -31,6 +31,7 @@ typedef struct rt_conversation_desc {
     int always;         /* 1: draft always, without the speculation controller                         */
     const char *system; /* system message of n_system bytes; NULL: none                                   */
     uint64_t n_system;
+    const rt_schema *schema; /* answers are JSON that is valid under it (rt_request.schema); NULL: any text */
 } rt_conversation_desc;
 
 gdn_status rt_conversation_create(const rt_conversation_desc *desc, rt_conversation **conversation);

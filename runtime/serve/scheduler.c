@@ -62,6 +62,7 @@ static void free_job(rt_job *job)
     if (!job) return;
     rt_free(job->tokens);
     rt_free(job->stop);
+    rt_schema_end(job->state);
     rt_free(job);
 }
 
@@ -73,6 +74,7 @@ void rt_scheduler_destroy(rt_scheduler *s)
                        s->batch_logits, s->ask,  s->ask_draft, s->ask_n };
     for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++) rt_free(arrays[i]);
     rt_sampler_destroy(s->sampler);
+    rt_mask_destroy(s->mask);
     rt_free(s);
 }
 
@@ -100,6 +102,21 @@ static gdn_status check_request(const rt_scheduler *s, const rt_request *r)
             return rt_fail(GDN_INVALID_ARGUMENT, "prompt[%d] is %d; 0 to %d are allowed", (int)i, (int)r->prompt[i],
                            (int)s->n_vocab - 1);
     return rt_sampling_check(&r->sampling);
+}
+
+/* Begins the text of a request with a schema. */
+static gdn_status begin_schema(rt_scheduler *s, rt_job *job)
+{
+    if (!job->request.schema) return GDN_OK;
+    int32_t end = s->n_vocab - 1;
+    while (end >= 0 && !(s->desc.tokenizer && rt_tokenizer_is_end(s->desc.tokenizer, end))) end--;
+    if (end < 0 || job->request.ignore_end)
+        return rt_fail(GDN_INVALID_ARGUMENT, "a schema needs %s",
+                       end < 0 ? "a tokenizer with an end token" : "ignore_end to be 0");
+    const gdn_status status = s->mask ? GDN_OK : rt_mask_create(s->desc.tokenizer, s->n_vocab, &s->mask);
+    if (status) return status;
+    job->state = rt_schema_begin(job->request.schema, job->request.thinks);
+    return job->state ? GDN_OK : GDN_OUT_OF_MEMORY;
 }
 
 /* Grows s->job for one more request. */
@@ -137,6 +154,12 @@ gdn_status rt_scheduler_submit(rt_scheduler *s, const rt_request *request, int32
     job->request = *request;
     job->request.prompt = NULL; /* the caller's; copied */
     job->request.stop = NULL;
+    if ((status = begin_schema(s, job))) {
+        rt_free(stop);
+        rt_free(tokens);
+        rt_free(job);
+        return status;
+    }
     job->id = s->end;
     job->n_prompt = request->n_prompt;
     job->n_tokens = request->n_prompt;

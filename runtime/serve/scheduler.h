@@ -10,6 +10,7 @@
 
 #include "runtime/decode/engine.h"
 #include "runtime/decode/sampler.h"
+#include "runtime/schema/schema.h"
 #include "runtime/text/chat.h"
 
 typedef enum rt_spec { RT_SPEC_OFF, RT_SPEC_MTP, RT_SPEC_NGRAM } rt_spec;
@@ -61,6 +62,9 @@ typedef struct rt_request {
     int32_t n_top;                     /* of on_logprobs: 0 to RT_TOP_LOGPROBS, and at most the vocabulary */
     rt_logprobs_fn on_prompt_logprobs; /* NULL: none. Called for each token of the prompt but the first, before
                                           on_logprobs. The prompt is decoded anew, in small parts */
+    const rt_schema *schema; /* the text is JSON that is valid under it, unless it is cut. NULL: any text. It must
+                                outlive the request. Not with ignore_end; the tokenizer has an end token */
+    int thinks;              /* with schema: the text begins inside a <think> block, and the JSON after it */
 } rt_request;
 
 typedef struct rt_result {

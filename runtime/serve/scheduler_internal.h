@@ -4,6 +4,7 @@
 
 #include "runtime/base/error.h"
 #include "runtime/serve/speculation.h"
+#include "runtime/schema/mask.h"
 #include "runtime/serve/scheduler.h"
 
 /* A request and its progress. tokens[0, n_tokens): the prompt, then the generated tokens. The memory holds a prefix of
@@ -16,6 +17,7 @@ typedef struct rt_job {
     int32_t cancelled, finish, runs; /* runs: it has a sequence                          */
     int32_t n_held;                  /* most tokens in its memory at a preemption */
     int32_t n_scored;                /* tokens of the prompt behind the first that on_prompt_logprobs has had */
+    rt_schema_state *state;          /* after the generated tokens; NULL: the request has no schema */
     int32_t n_found;                 /* tokens from the prefix cache, not counted in totals yet */
     rt_result result;
     char error[256];
@@ -36,6 +38,7 @@ struct rt_scheduler {
     rt_scheduler_desc desc;
     int32_t n_vocab, n_ctx, n_step_rows;
     rt_sampler *sampler;
+    rt_mask *mask; /* NULL until a request has a schema */
     rt_speculation speculation;
     rt_totals totals;
     /* Requests by id, in the order of submission: job[id - first]; NULL once released. */

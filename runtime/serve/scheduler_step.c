@@ -137,6 +137,7 @@ static int32_t take(rt_scheduler *s, rt_job *job, int32_t token)
 {
     s->totals.generated_tokens++;
     job->tokens[job->n_tokens++] = token;
+    if (job->state) rt_mask_take(s->mask, job->state, token);
     if (job->request.on_token && job->request.on_token(job->request.user, job->id, token)) return RT_FINISH_CANCELLED;
     if (is_end(s, job, token)) return RT_FINISH_STOP;
     if (job->n_tokens == job->n_prompt + job->n_max) return job->cut ? RT_FINISH_CONTEXT : RT_FINISH_LENGTH;
@@ -163,14 +164,30 @@ static void tell_logprobs(rt_scheduler *s, const rt_job *job, const float *logit
     to(job->request.user, job->id, logprob, job->request.n_top);
 }
 
-/* Draws the next token from the logits of a row. -1: a logit is NaN or infinite, and job->error says which. Only this
- * request fails. */
+/* Draws again among the tokens that the schema allows, if it does not allow the token. -2: it allows none. */
+static int32_t draw_allowed(rt_scheduler *s, rt_job *job, const float *logits, int32_t token)
+{
+    int32_t n;
+    if (token < 0 || !job->state || rt_mask_allows(s->mask, job->state, token)) return token;
+    const int32_t *const allowed = rt_mask_tokens(s->mask, job->state, &n);
+    if (n) return rt_sample_among(s->sampler, &job->request.sampling, logits, job->tokens, job->n_tokens, allowed, n);
+    (void)snprintf(job->error, sizeof job->error,
+                   "after %d tokens (%d of the prompt) no token of the vocabulary continues the JSON",
+                   (int)job->n_tokens, (int)job->n_prompt);
+    job->result.error = job->error;
+    job->result.status = GDN_UNSUPPORTED;
+    return -2;
+}
+
+/* Draws the next token from the logits of a row. -1: a logit is NaN or infinite, and job->error says which. -2: see
+ * draw_allowed(). Only this request fails. */
 static int32_t sample(rt_scheduler *s, rt_job *job, int32_t row)
 {
     const float *logits = rt_engine_logits(s->desc.engine, row);
-    const int32_t token = rt_sample(s->sampler, &job->request.sampling, logits, job->tokens, job->n_tokens);
-    if (token < 0) note_damage(job, logits, job->n_tokens);
-    else if (job->request.on_logprobs) tell_logprobs(s, job, logits, token, job->request.on_logprobs);
+    int32_t token = rt_sample(s->sampler, &job->request.sampling, logits, job->tokens, job->n_tokens);
+    token = draw_allowed(s, job, logits, token);
+    if (token == -1) note_damage(job, logits, job->n_tokens);
+    else if (token >= 0 && job->request.on_logprobs) tell_logprobs(s, job, logits, token, job->request.on_logprobs);
     return token;
 }
 

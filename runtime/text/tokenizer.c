@@ -332,3 +332,8 @@ int rt_token_is_special(const rt_tokenizer *t, int32_t id)
 {
     return id >= 0 && id < t->n_tokens && t->kind[id] == TOK_CONTROL;
 }
+
+int rt_token_is_added(const rt_tokenizer *t, int32_t id)
+{
+    return id < 0 || id >= t->n_tokens || t->kind[id] != TOK_NORMAL;
+}

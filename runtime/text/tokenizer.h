@@ -46,5 +46,6 @@ gdn_status rt_tokenize_marked(const rt_tokenizer *t, const char *text, const uns
  * concatenate tokens before printing. An id out of range gives an empty string. */
 rt_string rt_token_bytes(const rt_tokenizer *t, int32_t id);
 int rt_token_is_special(const rt_tokenizer *t, int32_t id); /* control tokens, which are not text */
+int rt_token_is_added(const rt_tokenizer *t, int32_t id);   /* control and user-defined tokens, and ids out of range */
 
 #endif

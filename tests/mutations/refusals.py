@@ -20,12 +20,13 @@ TESTS = {  # of each folder; the longest name counts
     "runtime/base": ["test_rt_text_alloc", "test_rt_memory", "test_rt_gguf", "test_rt_scheduler"],
     "runtime/files": [*MODEL, "test_rt_memory"],
     "runtime/text": ["test_rt_tokenizer", "test_chat_text", "test_rt_text_alloc", "test_names", "test_files", "test_rt_conversation"],
+    "runtime/schema": ["test_rt_schema"],
     "runtime/dense": ["test_rt_dense_rows", "test_rt_weights", "test_rt_memory", "test_rt_experts", *MODEL],
     "runtime/model": MODEL,
     "runtime/memory": ["test_rt_memory", "test_rt_prefix_save", "test_rt_prefix_cache", "fuzz_prefix_load", "test_rt_scheduler",
                        "test_rt_engine_random"],
     "runtime/decode": ["test_rt_memory", "test_rt_choices", "test_rt_broken", *SERVE, "test_draft_model", "test_perplexity", "test_rt_engine_random"],
-    "runtime/serve": SERVE,
+    "runtime/serve": [*SERVE, "test_json_schema"],
     "tools": ["test_perplexity", "test_files", "test_prefix_file", "test_run_ends", "test_talk"],
 }
 CONTRADICTION = "GDN_INTERNAL: only an error of this code leads there"

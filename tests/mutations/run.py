@@ -87,7 +87,7 @@ SCRIPTS = { # in Python, with the program that they test and further arguments
     "test_chat_text": ["test_rt_answers", "tests/runtime"], "test_talk": ["gdn", "tests/runtime"],
     "test_run_ends": ["gdn", "tests/runtime"], "test_perplexity": ["gdn", "tests/runtime"],
     "test_draft_model": ["gdn", "tests/runtime"], "test_form": ["gdn", "tests/runtime", "--brief"], "judge": ["gdn", "--quick"],
-    "test_prefix_file": ["gdn", "tests/runtime"], "test_files": ["gdn", "tests/runtime", "build/bin/test_rt_answers"],
+    "test_prefix_file": ["gdn", "tests/runtime"], "test_json_schema": ["gdn", "tests/runtime", "--brief"], "test_files": ["gdn", "tests/runtime", "build/bin/test_rt_answers"],
 }
 
 

@@ -366,6 +366,46 @@ static void never_much_slower(void)
     REQUIRE(worst > 1 && worst < 1.02);
 }
 
+/* With a mask a token is drawn with its probability, renormalised over those that are allowed, and a draw that is
+ * allowed stays. Penalties belong to tokens, not to places among the allowed ones. */
+static void masked(rt_dense *dense)
+{
+    enum { ALLOWED = 12 };
+    static const int32_t text[DRAWS + 1];
+    rt_sampler *s;
+    float logits[V];
+    double p[V], total = 0, chi = 0;
+    int32_t counts[V] = { 0 }, among[ALLOWED];
+    uint64_t random = 11;
+    NEED(!rt_sampler_create(V, dense, &s));
+    for (int32_t i = 0; i < ALLOWED; i++) among[i] = 3 * i + 1;
+    for (int32_t i = 0; i < V; i++) p[i] = exp((double)(logits[i] = (float)(test_random(&random) % 1000) / 250.0f));
+    for (int32_t i = 0; i < ALLOWED; i++) total += p[among[i]];
+    for (int32_t n = 1; n < DRAWS; n++) {
+        int32_t token = rt_sample(s, &open_sampling, logits, text, n);
+        if (token % 3 != 1) token = rt_sample_among(s, &open_sampling, logits, text, n, among, ALLOWED);
+        counts[token]++;
+    }
+    int32_t n_allowed = 0;
+    for (int32_t i = 0; i < ALLOWED; i++) {
+        const double wanted = (DRAWS - 1) * p[among[i]] / total;
+        chi += pow(counts[among[i]] - wanted, 2) / wanted;
+        n_allowed += counts[among[i]];
+    }
+    REQUIRE(n_allowed == DRAWS - 1 && chi < 40, "%g", chi); /* 11 degrees of freedom */
+
+    rt_sampling greedy = open_sampling;
+    greedy.temperature = 0;
+    greedy.presence_penalty = 50;
+    int32_t best = among[1];
+    for (int32_t i = 2; i < ALLOWED; i++) best = logits[among[i]] > logits[best] ? among[i] : best;
+    REQUIRE(rt_sample_among(s, &greedy, logits, &among[0], 1, among, ALLOWED) == best, "all but the first");
+    REQUIRE(rt_sample_among(s, &greedy, logits, text, 1, &among[5], 1) == among[5], "one alone");
+    logits[0] = NAN;
+    REQUIRE(rt_sample_among(s, &greedy, logits, text, 1, among, ALLOWED) == -1);
+    rt_sampler_destroy(s);
+}
+
 int main(void)
 {
     rt_threads *threads;
@@ -374,6 +414,7 @@ int main(void)
     sampler(dense);
     logprobs(dense);
     penalties(dense);
+    masked(dense);
     extremes(dense);
     test_sampling_defaults();
     lookup();

@@ -255,7 +255,7 @@ def errors(folder):
         refused(f"--predict is {value}; 1 to 67108864 are allowed, and -1", 2, "-m", MODEL, "-p", "x", "-n", value)
     refused("--predict is -1; 1 to 67108864 are allowed", 2, "-m", MODEL, "-p", "x", "-n", "-1", "--bench")
     for others in ("-st -temp -mli -bf -if -fit -i -v -sysf --no-display-prompt --single-turn --color --no-warmup --version --rope-scaling --rope-freq-base --lora --grammar "
-                   "--json-schema --override-kv --spec-type --prompt-cache --list-devices --system-prompt-file --no-context-shift --served-model-name --max-model-len").split():
+                   "--json-schema-file --override-kv --spec-type --prompt-cache --list-devices --system-prompt-file --no-context-shift --served-model-name --max-model-len").split():
         refused(f"unknown option '{others}': ", 2, "-m", MODEL, others, "x")
     done = tool.gdn("-s3", "-n2", "-m", MODEL, "-p", "x", "--temp", "1") # letters with their values, and names that gdn serve refuses
     require(done.returncode == 0, "options that begin as those of others", done)

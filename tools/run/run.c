@@ -71,6 +71,8 @@ static int submit(rt_scheduler *scheduler, generation *g, int32_t i, int32_t n_p
     r.ignore_end = run_opt.ignore_end;
     memcpy(r.boundary, prompt->boundary, sizeof r.boundary);
     if (!run_opt.chat) r.boundary[0] = r.n_prompt; /* the next prompt may go on there, or after the text */
+    r.schema = g->session->schema;
+    r.thinks = prompt->thinks;
     r.on_token = on_token;
     r.on_prompt = on_prompt;
     r.user = g;
@@ -188,6 +190,7 @@ int gdn_run_main(int argc, char **argv)
     session.talks = run_talks();
     session.rollback = run_rollback();
     code = run_read_texts(&session);
+    if (!code) code = run_read_schema(&session);
     if (!code) code = run_load_model(&session);
     if (!code && run_opt.chat) code = run_load_template(&session);
     if (!code) code = run_choose_spec(&session);

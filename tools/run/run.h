@@ -16,7 +16,7 @@
 
 typedef struct run_options {
     const char *model, *system, *chat_template, *chat_template_kwargs, *reasoning, *save, *load, *spec, *rollback,
-        *backend, *implementation, *level, *isa, *kv, *form, *prefix_file, *perplexity, *draft_model;
+        *backend, *implementation, *level, *isa, *kv, *form, *prefix_file, *perplexity, *draft_model, *json_schema;
     cli_texts prompt, file, stop;
     cli_list widths;
     int64_t n_predict, parallel, draft_max, draft_vocab, device, threads, context, batch, step_rows, cells, top_k,
@@ -40,6 +40,7 @@ typedef struct run_prompt {
     int32_t *token;
     int32_t n_tokens;
     int32_t boundary[RT_CHAT_BOUNDARIES]; /* rt_request.boundary */
+    int thinks;                           /* rt_request.thinks   */
 } run_prompt;
 
 /* A request: a prompt with a seed. Its number is that of the scheduler and the output. */
@@ -64,6 +65,7 @@ typedef struct run_session {
     int32_t n_seqs;
     int32_t context; /* most tokens of a sequence                    */
     run_bytes system, stop[CLI_TEXTS_MAX];
+    rt_schema *schema; /* of --json-schema, or NULL */
     rt_memory_bytes memory;
     uint64_t scratch;
     uint64_t prefixes_saved;   /* checkpoints that were written when --prefix-file was */
@@ -95,7 +97,8 @@ int run_read_all(FILE *f, const char *name, uint64_t most, run_bytes *to);
 gdn_status run_tokenize(const rt_tokenizer *t, run_bytes text, uint32_t flags, int32_t **tokens, int64_t *count);
 int run_read_prompts(run_session *s, run_prompt **prompts, int32_t *n);
 void run_free_prompts(run_prompt *prompts, int32_t n);
-int run_read_texts(run_session *s); /* the system message and the stop strings     */
+int run_read_texts(run_session *s);  /* the system message and the stop strings     */
+int run_read_schema(run_session *s); /* --json-schema                               */
 
 /* Generated text, held back until characters are complete, no stop string can begin in it, and it is the request's turn
  * to be printed. */

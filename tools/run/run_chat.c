@@ -230,7 +230,8 @@ int run_talk(run_session *s, const run_prompt *prompts, int32_t n)
                                         .p_min = (float)run_opt.p_min,
                                         .always = run_opt.always_draft,
                                         .system = s->system.bytes,
-                                        .n_system = s->system.n };
+                                        .n_system = s->system.n,
+                                        .schema = s->schema };
     const double begin = run_now();
     file_lock lock = { NULL, 0 };
     int code = 0;

@@ -273,6 +273,7 @@ void run_close(run_session *s)
     file_lock_free(&s->prefix_lock);
     rt_engine_destroy(s->engine);
     rt_chat_destroy(s->chat);
+    rt_schema_free(s->schema);
     rt_tokenizer_destroy(s->tokenizer);
     rt_model_free(s->model);
     free(s->system.bytes);

@@ -52,6 +52,10 @@ static const cli_option option_table[] = {
       0 },
     { "save", CLI_STRING, &run_opt.save, "FILE", "with --chat: write the conversation to FILE at its end", 0 },
     { "load", CLI_STRING, &run_opt.load, "FILE", "with --chat: continue a saved conversation", 0 },
+    { "json-schema", CLI_STRING, &run_opt.json_schema, "FILE",
+      "generate JSON that is valid under the JSON schema in FILE;\n"
+      "{\"type\": \"object\"} is any object",
+      0 },
     { "parallel", CLI_INT, &run_opt.parallel, "N",
       "sequences at once (default: one per prompt, at most 8). Fewer\n"
       "prompts than N are repeated with the next seed",
@@ -203,7 +207,8 @@ const cli_foreign run_foreign[] = {
       "the keys of the model's file are used as they are" },
     { "--lora --lora-scaled --control-vector --control-vector-scaled",
       "adapters are not supported; merge them into the model's file" },
-    { "--grammar --grammar-file -j --json-schema -jf --json-schema-file", "nothing forces the output to have a form" },
+    { "--grammar --grammar-file", "there are no grammars; --json-schema of gdn run has a JSON schema" },
+    { "-j --json-schema -jf --json-schema-file", "gdn run has --json-schema with a file" },
     { "--samplers --sampler-seq --top-nsigma --typical --xtc-probability --xtc-threshold --mirostat --mirostat-lr "
       "--mirostat-ent --dynatemp-range --dynatemp-exp --dry-multiplier --logit-bias -l",
       "there is no such sampler; there are temperature, top-k, top-p, min-p and the penalties" },
@@ -511,6 +516,10 @@ static int check_effects(void)
         { "load", bench, "is for conversations, not for --bench" },
         { "stop", bench, "is for texts, not for --bench" },
         { "special", bench && !asked, "needs -p or -f with --bench" },
+        { "json-schema", bench, "is for texts, not for --bench" },
+        { "ignore-end", run_opt.json_schema != NULL, "does not go with --json-schema: the text ends after the JSON" },
+        { "stop", run_opt.json_schema != NULL, "does not go with --json-schema: it cuts the JSON" },
+        { "special", run_opt.json_schema != NULL, "does not go with --json-schema: the end token is no JSON" },
         { "ignore-end", bench, "has no effect with --bench, which always goes on" },
         { "parallel", bench, "is for texts; --bench has --widths" },
         { "step", bench || talk, "is for texts, not for conversations and --bench" },

@@ -41,6 +41,23 @@ int run_read_all(FILE *f, const char *name, uint64_t most, run_bytes *to)
     return no_memory();
 }
 
+int run_read_schema(run_session *s)
+{
+    const char *const path = run_opt.json_schema;
+    run_bytes text = { NULL, 0 };
+    if (!path) return 0;
+    FILE *const f = fopen(path, "rb");
+    if (!f) {
+        (void)fprintf(stderr, "gdn run: --json-schema: %s: %s\n", path, strerror(errno));
+        return 1;
+    }
+    int code = run_read_all(f, path, (uint64_t)PROMPT_MAX_MIB << 20, &text);
+    (void)fclose(f);
+    if (!code && rt_schema_compile(text.bytes, text.n, &s->schema)) code = run_fail_file(path);
+    free(text.bytes);
+    return code;
+}
+
 static int read_file(const char *path, run_prompt *p)
 {
     const int from_stdin = !strcmp(path, "-");
@@ -136,6 +153,7 @@ static gdn_status tokens_of_message(const run_session *s, run_prompt *p, int32_t
                                     p->boundary);
     *tokens = rendered.tokens;
     *count = rendered.n;
+    p->thinks = rendered.thinks;
     return status;
 }
 

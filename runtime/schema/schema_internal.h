@@ -1,0 +1,106 @@
+/* What the files of schemas share. schema_json.c reads JSON, schema_compile.c makes rules of it, schema_step.c is the
+ * automaton, mask.c finds the tokens that it allows. */
+#ifndef GDN_RUNTIME_SCHEMA_INTERNAL_H
+#define GDN_RUNTIME_SCHEMA_INTERNAL_H
+
+#include "runtime/schema/schema.h"
+
+/* ---- JSON ---- */
+
+typedef enum json_kind { JSON_NULL, JSON_FALSE, JSON_TRUE, JSON_NUMBER, JSON_STRING, JSON_LIST, JSON_OBJECT } json_kind;
+
+/* A value. Nodes refer to each other by index; -1: none. */
+typedef struct json_node {
+    json_kind kind;
+    int32_t parent, child, next, n; /* first element or member, the next one of the same parent, their number */
+    rt_string key;                  /* of a member, without escapes                                             */
+    rt_string text;                 /* of a string without escapes; of a number as it is written                */
+    int32_t rule;                   /* its rule; -1: not compiled                                               */
+} json_node;
+
+typedef struct json_text {
+    json_node *node; /* [0] is the whole */
+    int32_t n;
+    char *arena; /* bytes of strings */
+} json_text;
+
+gdn_status json_read(const char *text, uint64_t bytes, json_text *json);
+void json_free(json_text *json);
+int json_is(rt_string a, const char *b);
+int32_t json_member(const json_text *json, int32_t of, const char *key); /* -1: there is none */
+/* Writes a value in the form of the automaton, without white space; returns the end. A byte takes 6 at most. */
+char *json_write(const json_text *json, int32_t node, char *to);
+char *json_write_string(rt_string text, char *to);
+
+/* ---- Rules ---- */
+
+typedef enum rule_kind {
+    RULE_END, /* below the whole text */
+    RULE_UNION,
+    RULE_LITERALS,
+    RULE_STRING,
+    RULE_INTEGER,
+    RULE_NUMBER,
+    RULE_ARRAY,
+    RULE_OBJECT
+} rule_kind;
+
+/* A property, an element of prefixItems, a literal or an alternative. */
+typedef struct rule_part {
+    rt_string text; /* a literal; a property's name without quotes, as the automaton writes it */
+    int32_t rule;
+    int required;
+} rule_part;
+
+typedef struct rule {
+    rule_kind kind;
+    int32_t part, n;     /* the first of its parts, their number                                       */
+    int32_t more;        /* rule of further items or properties; -1: none                              */
+    int32_t height;      /* levels of nesting that its smallest value has; 0: it has no finite value   */
+    int32_t node;        /* of the schema, for messages                                                */
+    int32_t colour;      /* of the search for circles                                                  */
+    int64_t least, most; /* characters, items, or an integer's value */
+} rule;
+
+enum { RULE_ANY = 0, RULES_OF_ANY = 6 };         /* the first rules: any value, and its alternatives */
+#define RULE_LARGEST INT64_C(999999999999999999) /* of integers: 18 digits */
+
+struct rt_schema {
+    rule *rule;
+    rule_part *part;
+    char *text;
+    int32_t n_rules, n_parts, root;
+};
+
+/* ---- The automaton ---- */
+
+enum { SCHEMA_DEPTH = 64, SCHEMA_TOPS = 16, SCHEMA_TRIED = 1000, SCHEMA_FRAMES = SCHEMA_TOPS * (SCHEMA_DEPTH + 2) };
+
+/* A level of the stack. A frame does not change, so stacks share them; its parent has a lower index. */
+typedef struct frame {
+    int32_t parent, rule;
+    uint8_t phase, utf8, escaped, minus; /* utf8: of a character that is not complete, see continues()      */
+    int32_t depth;
+    int32_t k;         /* bytes of a literal or a name, digits                                            */
+    int32_t candidate; /* the first part that has these k bytes; -1: none                                 */
+    int64_t at;        /* next property, items, characters, or an integer's magnitude                     */
+} frame;
+
+typedef struct machine {
+    const rt_schema *schema;
+    frame *frame; /* [room] */
+    int32_t n, room;
+    int tried; /* alternatives of this byte */
+} machine;
+
+struct rt_schema_state {
+    machine machine;
+    int32_t n_tops, top[SCHEMA_TOPS];
+    int32_t moved[SCHEMA_FRAMES]; /* while frames move */
+    frame frame[SCHEMA_FRAMES];
+};
+
+/* The stacks after a byte, at most SCHEMA_TOPS; returns their number. */
+int32_t schema_step(machine *m, const int32_t *top, int32_t n, unsigned char byte, int32_t *to);
+
+#endif
