@@ -2,8 +2,8 @@
  *
  * rt_schema_compile() turns a schema into rules. A state (rt_schema_state) is a place in a text: an automaton over
  * bytes with a stack, and several of them where alternatives begin alike. A text that it accepts is JSON that is valid
- * under the schema. It writes JSON in one form, which docs/reference/json-schema.md describes: properties in the schema's
- * order, and no white space but one optional space after each comma and colon. */
+ * under the schema. It writes JSON in one form, which docs/reference/json-schema.md describes: properties in the
+ * schema's order, and no white space but one optional space after each comma and colon. */
 #ifndef GDN_RUNTIME_SCHEMA_H
 #define GDN_RUNTIME_SCHEMA_H
 

@@ -83,7 +83,7 @@ def errors(folder):
         model = c.models.list().data[0].id
         error = raised(openai.BadRequestError, c.completions.create, model=model, prompt=PROMPT, temperature=-1)
         require("temperature" in error.message, f"its text: {error}")
-        error = raised(openai.BadRequestError, c.chat.completions.create, model=model, messages=USER, response_format={"type": "json_object"})
+        error = raised(openai.BadRequestError, c.chat.completions.create, model=model, messages=USER, response_format={"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "string", "pattern": "a"}}})
         require(error.param == "response_format", f"its parameter: {error}")
         raised(openai.NotFoundError, c.completions.create, model="another", prompt=PROMPT)
         full = {"model": model, "prompt": PROMPT, "max_tokens": 3000, "stream": True, "extra_body": {"ignore_eos": True}}

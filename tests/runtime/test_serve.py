@@ -219,7 +219,7 @@ def refusals():
             refused(s, 400, name, {**hello, name: given}, chat)
             refused(s, 400, name, {"prompt": "x", name: given})
         for name, given in (("tools", {}), ("tools", [1]), ("tools", [{"type": "function"}]), ("tools", [{"type": "function", "function": {"name": ""}}]), ("tools", [{"type": "x", "function": {"name": "f"}}]), ("tool_choice", "required"),
-                            ("tool_choice", {"type": "function", "function": {"name": "f"}}), ("response_format", {"type": "json_object"}), ("response_format", {"type": "text", "x": 1}), ("response_format", "text"),
+                            ("tool_choice", {"type": "function", "function": {"name": "f"}}), ("response_format", {"type": "grammar"}), ("response_format", "text"),
                             ("logprobs", 1), ("top_logprobs", 1), ("chat_template_kwargs", []), ("parallel_tool_calls", 1)):
             refused(s, 400, name, {**hello, name: given}, chat)
         for given in (-1, 21, True, 1.5):

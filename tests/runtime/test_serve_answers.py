@@ -404,4 +404,35 @@ def biases():
     require(texts[0] == texts[1], f"with drafts and without: {texts}")
 
 
-run_tests(turns, continued, thinking, calls, members, variables, template_input, logprobs, echo, biases)
+PERSON = {"type": "object", "properties": {"name": {"type": "string", "maxLength": 24}, "age": {"type": "integer", "minimum": 0, "maximum": 150},
+                                           "tags": {"type": "array", "items": {"enum": ["holy", "wicked"]}, "minItems": 1, "maxItems": 3}}, "required": ["name", "age", "tags"]}
+
+
+def structured():
+    """response_format: answers are JSON of the schema, the same alone, at once, streamed, and with drafts; what would cut the JSON is refused."""
+    schema = {"type": "json_schema", "json_schema": {"name": "person", "strict": True, "schema": PERSON}}
+    body = {"messages": [{"role": "user", "content": "Who was Moses?"}], "max_tokens": 300, "temperature": 1.1, "seed": 5, "n": 3}
+    found = []
+    for options in (("--spec", "off"), ("--spec", "ngram", "--always-draft", "--parallel", "3")):
+        with server(*options) as s:
+            texts = [c["message"]["content"] for c in s.ask("/v1/chat/completions", {**body, "response_format": schema})[1]["choices"]]
+            for text in texts:
+                value = json.loads(text)
+                require(list(value) == ["name", "age", "tags"] and len(value["name"]) <= 24 and 0 <= value["age"] <= 150 and set(value["tags"]) <= {"holy", "wicked"}, f"{text} is valid")
+            objects = [c["message"]["content"] for c in s.ask("/v1/chat/completions", {**body, "max_tokens": 200, "response_format": {"type": "json_object"}})[1]["choices"]]
+            require(all(text.startswith("{") for text in objects), f"objects: {objects}")
+            streamed = s.events("/v1/chat/completions", {**body, "n": 1, "seed": 6, "response_format": schema})[0]
+            require("".join(c["delta"].get("content") or "" for e in streamed for c in e.get("choices", [])) == texts[1], "the second, streamed")
+            found.append((texts, objects))
+            say = {"messages": body["messages"]}
+            for more in ({"stop": "x"}, {"ignore_eos": True}):
+                refused(s, 400, "response_format", {**say, **more, "response_format": schema}, "/v1/chat/completions")
+            for format in ("json_object", {"type": "grammar"}, {"type": "json_schema"}, {"type": "json_schema", "json_schema": {"name": "x"}},
+                           {"type": "json_schema", "json_schema": {"schema": {"type": "string", "pattern": "a"}}}, {"type": "json_schema", "json_schema": {"schema": 3}}):
+                refused(s, 400, "response_format", {**say, "response_format": format}, "/v1/chat/completions")
+            plain = s.ask("/v1/chat/completions", {**body, "n": 1, "response_format": {"type": "text"}})[1]["choices"]
+            require(plain == s.ask("/v1/chat/completions", {**body, "n": 1})[1]["choices"], "text is any text")
+    require(found[0] == found[1], f"with drafts and without: {found}")
+
+
+run_tests(turns, continued, thinking, calls, members, variables, template_input, logprobs, echo, biases, structured)

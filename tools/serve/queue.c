@@ -97,6 +97,7 @@ static void free_call(serve_call *call)
         free(call->choice[i].logprob);
     }
     free(call->bias);
+    rt_schema_free(call->schema);
     json_decref(call->body);
     free(call->out);
     (void)pthread_cond_destroy(&call->news);
@@ -202,7 +203,9 @@ static void submit(serve_server *v, rt_scheduler *scheduler, serve_choice *c)
                      .user = c,
                      .on_logprobs = call->logprobs ? on_logprobs : NULL,
                      .on_prompt_logprobs = call->logprobs && call->echo ? on_prompt_logprobs : NULL,
-                     .n_top = call->n_top };
+                     .n_top = call->n_top,
+                     .schema = call->schema,
+                     .thinks = call->thinks };
     memcpy(r.boundary, call->boundary, sizeof r.boundary);
     if (!call->chat) r.boundary[0] = r.n_prompt; /* the next prompt may go on there, or after the text */
     r.sampling.seed += (uint64_t)(i % call->n);

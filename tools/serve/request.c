@@ -392,6 +392,29 @@ static int read_logprobs(serve_call *call, const json_t *o, serve_error *e)
     return call->logprobs || !member(o, "top_logprobs") || wrong(e, "top_logprobs", "it needs logprobs: true");
 }
 
+/* response_format: text, any JSON object, or JSON that is valid under a schema. */
+static int read_format(serve_call *call, const json_t *o, serve_error *e)
+{
+    const char *const what = "{\"type\": \"text\"}, {\"type\": \"json_object\"} and {\"type\": \"json_schema\", "
+                             "\"json_schema\": {\"schema\": {...}}} are allowed";
+    const json_t *const format = member(o, "response_format");
+    const char *const type = json_string_value(member(format, "type"));
+    const int any = type && !strcmp(type, "json_object");
+    if (!format || (type && !strcmp(type, "text"))) return 1;
+    const json_t *const schema = any ? NULL : member(member(format, "json_schema"), "schema");
+    if (!any && (!type || strcmp(type, "json_schema") != 0 || !schema)) return wrong(e, "response_format", what);
+    if (call->tools)
+        return wrong(e, "response_format", "it is not for requests with tools, unless tool_choice is none");
+    if (call->n_stop || call->ignore_end)
+        return wrong(e, "response_format", "it is not for requests with stop or ignore_eos, which would cut the JSON");
+    char *const text = any ? strdup("{\"type\":\"object\"}") : json_dumps(schema, JSON_ENCODE_ANY | JSON_COMPACT);
+    if (!text) return serve_fail(e, 500, NULL, NULL, "out of memory");
+    const gdn_status status = rt_schema_compile(text, strlen(text), &call->schema);
+    free(text);
+    return !status || serve_fail(e, status == GDN_OUT_OF_MEMORY ? 500 : 400, "unsupported_value", "response_format",
+                                 "response_format: %s", rt_last_error());
+}
+
 static int64_t most_tokens(int64_t n)
 {
     const int64_t most = serve_opt.max_tokens ? serve_opt.max_tokens : 1 << 26;
@@ -418,10 +441,6 @@ static int read_parameters(serve_server *v, serve_call *call, json_t *o, serve_e
     const int64_t most_texts = half < SERVE_TEXTS ? half : SERVE_TEXTS;
     int64_t n = 1, n_max = most_tokens(call->chat ? v->session->context : 128), also = n_max;
     if (!serve_check_members(v, o, call->chat ? SERVE_CHAT : SERVE_COMPLETION, "", e)) return 0;
-    const json_t *const format = member(o, "response_format");
-    const char *type = "";
-    if (format && (json_unpack((json_t *)format, "{s:s!}", "type", &type) || strcmp(type, "text") != 0))
-        return wrong(e, "response_format", "{\"type\": \"text\"} is allowed");
     if (member(o, "model") && !model) return wrong(e, "model", "a text is allowed");
     if (model && !serve_is_name(v, model)) {
         if (serve_opt.strict)
@@ -434,7 +453,7 @@ static int read_parameters(serve_server *v, serve_call *call, json_t *o, serve_e
         !get_integer(o, "n", 1, SERVE_TEXTS, &n, e) || !read_most(v, call, o, "max_completion_tokens", &also, e) ||
         !read_sampling(v, call, o, e) || !read_stop(call, o, e) || !read_logprobs(call, o, e) ||
         !get_flag(o, "ignore_eos", &call->ignore_end, e) || !get_flag(o, "stream", &call->stream, e) ||
-        !get_flag(options, "include_usage", &call->usage, e))
+        !get_flag(options, "include_usage", &call->usage, e) || !read_format(call, o, e))
         return 0;
     if (options && !json_is_object(options)) return wrong(e, "stream_options", "an object is allowed");
     call->n = (int32_t)n;

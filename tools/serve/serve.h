@@ -65,6 +65,7 @@ typedef struct serve_call {
     uint32_t owner;                       /* of the client's key: rt_request.owner                      */
     json_t *body, *tools;                 /* the request; those of its tools that may be called, or NULL */
     int one_call;                         /* of tools at most; the answer has no later ones */
+    rt_schema *schema;                    /* of response_format; NULL: any text */
     int logprobs, ids; /* 1: with log-probabilities of n_top tokens; that name tokens by their numbers */
     int32_t n_top;
     int echo, no_text;           /* the text begins with the prompt; it is the prompt: what is drawn is dropped */
