@@ -55,6 +55,7 @@ class Answer(NamedTuple):
     prompt: int            # tokens of the prompt; 0: the server does not say
     cached: Optional[int]  # ... of which it took this many from its cache
     drafted: Optional[int]  # tokens that were drafted
+    hides: bool = False    # it has tokens that the server does not name, such as an end token after which it went on
 
 
 def member(data: Any, *path: Union[str, int]) -> Any:
@@ -205,7 +206,8 @@ class Server:
         cached = count(data, "usage", "prompt_tokens_details", "cached_tokens")
         return Answer(names, [float(x) for x in logprobs], text if isinstance(text, str) else "",
                       count(data, "usage", "prompt_tokens") or 0, count(data, "timings", "cache_n") if cached is None else cached,
-                      count(data, "timings", "draft_n"))
+                      count(data, "timings", "draft_n"),
+                      (count(data, "usage", "completion_tokens") or 0) > len(names) + (choice.get("finish_reason") == "stop"))
 
     def find_interface(self) -> None:
         """Completions of token numbers, of texts, or chats. The first that answers with log-probabilities is used."""
@@ -428,7 +430,7 @@ class Questions:
         if self.server.path != "/completions":
             raise Refused("chats give no log-probabilities of prompts")
         said: List[str] = []
-        pairs = [(prompt, answer) for prompt, answer in zip(self.prompts[:self.few], self.alone) if answer.tokens]
+        pairs = [(prompt, answer) for prompt, answer in zip(self.prompts[:self.few], self.alone) if answer.tokens and not answer.hides]
         for name, method in PREFILL:
             try:
                 read = [(method(self.server, prompt, answer), answer) for prompt, answer in pairs]
@@ -437,7 +439,7 @@ class Questions:
                 continue
             found, used = [x for x, _ in read if x], [y for x, y in read if x]
             if not found:
-                said.append(f"{name}: each text has other tokens as a prompt" if pairs else "the answers have no tokens")
+                said.append(f"{name}: each text has other tokens as a prompt" if pairs else "the answers have no tokens, or not all")
                 continue
             doubt = self.taken(found)
             if not doubt and name == "beginnings" and not self.server.whole and not self.server.says_cached:
