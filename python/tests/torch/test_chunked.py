@@ -51,7 +51,8 @@ class Chunked(unittest.TestCase):
             expected, _ = plain(**whole, **{**options, "form": "recurrence"})
             error = (out.float() - expected.float()).norm() / expected.float().norm()
             self.assertLess(error, 1e-2 if whole["q"].dtype != torch.float32 else 1e-5 if options["form"] == "chunked" else 2e-3)
-            self.assertFalse(whole["q"].dtype == torch.float32 and same(out, expected), f"{trial}: the forms have different bits")
+            other, _ = plain(**whole, **{**options, "form": FORMS[options["form"] == FORMS[0]]})
+            self.assertFalse(whole["q"].dtype == torch.float32 and (same(out, expected) or same(out, other)), f"{trial}: the forms have different bits")
 
     def test_gradients(self):
         for channel, f in enumerate(f for f, _ in FUNCTIONS):
