@@ -11,7 +11,7 @@ typedef struct reader {
     json_text *json;
     const char *text;
     uint64_t n, at, used; /* used: bytes of the arena */
-    int depth;
+    int depth, too_deep;
 } reader;
 
 static int32_t read_value(reader *r, int32_t parent);
@@ -138,7 +138,10 @@ static int32_t read_value(reader *r, int32_t parent)
     *node = (json_node){ .parent = parent, .child = -1, .next = -1, .rule = -1 };
     skip_space(r);
     int good = 1;
-    if (r->depth == NESTED) return -1;
+    if (r->depth == NESTED) {
+        r->too_deep = 1;
+        return -1;
+    }
     r->depth++;
     if (take(r, "null")) node->kind = JSON_NULL;
     else if (take(r, "true")) node->kind = JSON_TRUE;
@@ -175,6 +178,9 @@ gdn_status json_read(const char *text, uint64_t bytes, json_text *json)
     const int32_t whole = read_value(&r, -1);
     if (whole >= 0) skip_space(&r);
     if (whole >= 0 && r.at == bytes) return GDN_OK;
+    if (r.too_deep)
+        return rt_fail(GDN_UNSUPPORTED, "the schema nests more than %d values at byte %llu", NESTED,
+                       (unsigned long long)r.at);
     return rt_fail(GDN_INVALID_ARGUMENT, "the schema is not valid JSON at byte %llu", (unsigned long long)r.at);
 }
 

@@ -245,7 +245,7 @@ static void refused_schemas(void)
     }
 }
 
-/* A schema that is too long, and references that are too many one after another. */
+/* A schema that is too long or nests too deeply, and references that are too many one after another. */
 static void limits(void)
 {
     enum { N = 600 };
@@ -256,6 +256,9 @@ static void limits(void)
     REQUIRE(!rt_schema_compile(text, RT_SCHEMA_MAX, &s));
     rt_schema_free(s);
     FAILS(rt_schema_compile(text, RT_SCHEMA_MAX + 1, &s), GDN_INVALID_ARGUMENT, "65537 bytes; 65536 are allowed");
+    memset(text, '[', 129);
+    FAILS(rt_schema_compile(text, 129, &s), GDN_UNSUPPORTED, "nests more than 128 values at byte 128");
+    FAILS(rt_schema_compile(text, 127, &s), GDN_INVALID_ARGUMENT, "not valid JSON at byte 127");
     for (int n = 400; n <= N; n += 200) {
         char *to = text + sprintf(text, "{\"$ref\":\"#/$defs/0\",\"$defs\":{");
         for (int i = 0; i < n; i++) to += sprintf(to, "\"%d\":{\"$ref\":\"#/$defs/%d\"},", i, i + 1);
