@@ -249,14 +249,20 @@ static void put(serve_call *call, json_t *value, const char *name)
     json_decref(value);
 }
 
+/* The whole text: a message in chats. */
+static json_t *take_value(serve_choice *c)
+{
+    const serve_news news = take_news(c);
+    json_t *const text = news.content ? news.content : news.calls ? json_null() : json_string("");
+    return !c->call->chat ? text
+                          : json_pack("{s:s, s:o, s:o*, s:o*}", "role", "assistant", "content", text,
+                                      "reasoning_content", news.reasoning, "tool_calls", news.calls);
+}
+
 static void put_choice(serve_call *call, int32_t i)
 {
     serve_choice *const c = &call->choice[i];
-    const serve_news news = take_news(c);
-    json_t *value = news.content ? news.content : news.calls ? json_null() : json_string("");
-    if (call->chat)
-        value = json_pack("{s:s, s:o, s:o*, s:o*}", "role", "assistant", "content", value, "reasoning_content",
-                          news.reasoning, "tool_calls", news.calls);
+    json_t *const value = take_value(c);
     if (!i) put(call, answer_of(call, NULL, NULL), "choices");
     (void)fputc(i ? ',' : '[', call->events);
     put(call, choice_of(call, i, value, reason_of(c), NULL), "logprobs");
@@ -285,6 +291,17 @@ static int put_logprobs(serve_choice *c)
     return 1;
 }
 
+/* Writes a protocol's whole answer, if its text has ended. */
+static void put_translated(serve_call *call)
+{
+    serve_choice *const c = call->choice;
+    if (!c->ended) return;
+    json_t *const message = take_value(c);
+    json_t *const choice = choice_of(call, 0, message, reason_of(c), NULL);
+    put(call, call->protocol->answer_of(call, answer_of(call, json_pack("[o]", choice), usage_of(call))), NULL);
+    if (!call->over) call->over = 1;
+}
+
 /* Writes the next part of a whole answer, if its text has ended. */
 static void add_part(serve_call *call)
 {
@@ -297,6 +314,8 @@ static void add_part(serve_call *call)
         if (!call->over) call->over = 1;
     } else if (failed(c, &e)) {
         call->over = -1;
+    } else if (call->protocol) {
+        put_translated(call);
     } else if (c->ended && !c->told) {
         put_choice(call, call->n_whole);
     } else if (c->ended && !put_logprobs(c)) {
@@ -342,10 +361,14 @@ char *serve_wait(serve_call *call, serve_error *e)
 /* Writes an event, which it takes; NULL: the stream's end. Without memory the stream ends early. */
 static void add_event(serve_call *call, json_t *event)
 {
-    (void)fputs("data: ", call->events);
     if (!event) call->over = 1;
-    else if (json_dumpf(event, call->events, JSON_COMPACT)) call->over = -1;
-    (void)fputs(event ? "\n\n" : "[DONE]\n\n", call->events);
+    if (call->protocol) {
+        call->protocol->put_event(call, event);
+    } else {
+        (void)fputs("data: ", call->events);
+        if (event && json_dumpf(event, call->events, JSON_COMPACT)) call->over = -1;
+        (void)fputs(event ? "\n\n" : "[DONE]\n\n", call->events);
+    }
     json_decref(event);
 }
 

@@ -53,9 +53,10 @@ enum {
     N_ENDPOINTS,
     PREFLIGHT = N_ENDPOINTS
 };
-/* A path may begin with /v1. One that ends with a slash is followed by a name. */
+/* A path may begin with /v1. One that ends with a slash is followed by a name. protocol: of a chat in another form. */
 static const struct {
     const char *method, *path;
+    const serve_protocol *protocol;
 } endpoints[N_ENDPOINTS] = { { "GET", "/" },          { "GET", "/models" },       { "GET", "/models/" },
                              { "GET", "/props" },     { "POST", "/completions" }, { "POST", "/chat/completions" },
                              { "POST", "/tokenize" }, { "POST", "/detokenize" },  { "POST", "/apply-template" },
@@ -71,6 +72,11 @@ static int endpoint_of(const char *path, const char **name)
     if (!strncmp(own, endpoints[MODEL].path, n)) return MODEL;
     while (i < N_ENDPOINTS && strcmp(own, endpoints[i].path) != 0) i++;
     return i;
+}
+
+static const serve_protocol *protocol_of(const http_request *q)
+{
+    return q->endpoint < N_ENDPOINTS ? endpoints[q->endpoint].protocol : NULL;
 }
 
 static const char *header(const http_request *q, const char *name)
@@ -122,7 +128,8 @@ static enum MHD_Result send_text(http_request *q, int status, const char *type, 
 /* Sends an object, which it frees, or without one the error. */
 static enum MHD_Result send_json(http_request *q, json_t *object, const serve_error *e)
 {
-    json_t *const answer = object ? object : serve_error_object(e);
+    const serve_protocol *const p = protocol_of(q);
+    json_t *const answer = object ? object : p ? p->error_of(e) : serve_error_object(e);
     char *const text = json_dumps(answer, JSON_COMPACT);
     json_decref(answer);
     return send_text(q, object ? 200 : e->status, "application/json", text);
@@ -150,7 +157,7 @@ static ssize_t read_answer(void *user, uint64_t at, char *to, size_t room)
 static enum MHD_Result generate(http_request *q, int chat)
 {
     serve_error e = { 0 };
-    q->call = serve_read(q->server, q->body, q->n, chat, &e);
+    q->call = serve_read(q->server, q->body, q->n, chat, protocol_of(q), &e);
     if (!q->call) return send_json(q, NULL, &e);
     q->call->fd = q->connection.fd;
     q->call->owner = q->owner;
@@ -177,7 +184,7 @@ static enum MHD_Result answer(http_request *q)
     case MODEL: return send_json(q, serve_model(v, q->name, &e), &e);
     case PROPS: return send_json(q, serve_props(v), &e);
     case COMPLETIONS:
-    case CHATS: return generate(q, q->endpoint == CHATS);
+    case CHATS: return generate(q, q->endpoint != COMPLETIONS);
     case TOKENIZE: return send_json(q, serve_read_tokenize(v, q->body, q->n, &e), &e);
     case DETOKENIZE: return send_json(q, serve_read_detokenize(v, q->body, q->n, &e), &e);
     case APPLY_TEMPLATE: return send_json(q, serve_apply_template(v, q->body, q->n, &e), &e);

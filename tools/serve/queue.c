@@ -99,6 +99,7 @@ static void free_call(serve_call *call)
     free(call->bias);
     rt_schema_free(call->schema);
     json_decref(call->body);
+    json_decref(call->kept);
     free(call->out);
     (void)pthread_cond_destroy(&call->news);
     free(call);

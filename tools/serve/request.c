@@ -480,18 +480,31 @@ static json_t *object_of(const char *body, size_t n, serve_error *e)
     return NULL;
 }
 
-serve_call *serve_read(serve_server *v, const char *body, size_t n, int chat, serve_error *e)
+/* The body, in a protocol's form, as that of a chat; it takes the body. NULL: refused, with an error. */
+static json_t *translated(serve_server *v, json_t *o, const serve_protocol *protocol, json_t **kept, serve_error *e)
 {
-    json_t *const o = object_of(body, n, e);
+    if (!o || !protocol) return o;
+    json_t *const chat = protocol->chat_of(v, o, kept, e);
+    json_decref(o);
+    return chat;
+}
+
+serve_call *serve_read(serve_server *v, const char *body, size_t n, int chat, const serve_protocol *protocol,
+                       serve_error *e)
+{
+    json_t *kept = NULL, *const o = translated(v, object_of(body, n, e), protocol, &kept, e);
     serve_call *call = o ? calloc(1, sizeof *call) : NULL;
     if (!call) {
         json_decref(o);
-        if (o) (void)serve_fail(e, 500, NULL, NULL, "out of memory");
+        json_decref(kept);
+        if (!e->status) (void)serve_fail(e, 500, NULL, NULL, "out of memory");
         return NULL;
     }
     serve_clock_init(&call->news);
     call->body = o;
     call->chat = chat;
+    call->protocol = protocol;
+    call->kept = kept;
     if ((chat ? read_chat : read_prompts)(v, call, o, e) && read_parameters(v, call, o, e)) return call;
     serve_release(call);
     return NULL;
@@ -555,7 +568,7 @@ json_t *serve_read_detokenize(serve_server *v, const char *body, size_t n, serve
 
 json_t *serve_apply_template(serve_server *v, const char *body, size_t n, serve_error *e)
 {
-    serve_call *const call = serve_read(v, body, n, 1, e);
+    serve_call *const call = serve_read(v, body, n, 1, NULL, e);
     if (!call) return NULL;
     json_t *const text = text_of_tokens(v, call->prompt[0], call->n_prompt[0]);
     if (!text) (void)serve_fail(e, 500, NULL, NULL, "out of memory");

@@ -14,6 +14,7 @@
 
 enum { SERVE_STOPS = 16, SERVE_TEXTS = 128, SERVE_RESERVE = 512 };
 typedef struct json_t json_t; /* of jansson, which may be missing */
+struct serve_server;
 
 typedef struct serve_options {
     const char *host, *key_file;
@@ -36,6 +37,20 @@ typedef struct serve_error {
 } serve_error;
 int serve_fail(serve_error *e, int status, const char *code, const char *param, const char *format, ...)
     __attribute__((format(printf, 5, 6))); /* returns 0 */
+
+/* An interface whose requests become chats and whose answers are made from theirs. Its requests have one text and no
+ * log-probabilities. A call's `kept` is the interface's. */
+struct serve_call;
+typedef struct serve_protocol {
+    /* Makes the body of a chat, and *kept; NULL: refused, with an error. A stream's chat needs
+     * stream_options.include_usage. */
+    json_t *(*chat_of)(struct serve_server *v, json_t *body, json_t **kept, serve_error *e);
+    json_t *(*answer_of)(struct serve_call *call, json_t *chat); /* of a chat's whole answer, which it takes */
+    /* Writes to call->events what an event of a chat becomes. NULL: the stream's end. The chat's last events have
+     * finish_reason, then usage; or one has the member error. */
+    void (*put_event)(struct serve_call *call, const json_t *chat);
+    json_t *(*error_of)(const serve_error *e);
+} serve_protocol;
 
 /* One text of an answer: a request of the scheduler. */
 typedef struct serve_choice {
@@ -64,6 +79,8 @@ typedef struct serve_call {
     int32_t boundary[RT_CHAT_BOUNDARIES]; /* of a chat's prompt: rt_request.boundary                   */
     uint32_t owner;                       /* of the client's key: rt_request.owner                      */
     json_t *body, *tools;                 /* the request; those of its tools that may be called, or NULL */
+    const serve_protocol *protocol;       /* NULL: OpenAI's completions or chats */
+    json_t *kept;                         /* the protocol's */
     int one_call;                         /* of tools at most; the answer has no later ones */
     rt_schema *schema;                    /* of response_format; NULL: any text */
     int logprobs, ids; /* 1: with log-probabilities of n_top tokens; that name tokens by their numbers */
@@ -183,8 +200,10 @@ void serve_say_once(serve_server *v, const char *name, const char *what);
 
 /* ---- request.c ---- */
 
-/* Reads the body of a completion or a chat into a call; NULL: refused, with an error. */
-serve_call *serve_read(serve_server *v, const char *body, size_t n, int chat, serve_error *e);
+/* Reads the body of a completion, or of a chat in the form of a protocol or NULL, into a call; NULL: refused, with an
+ * error. */
+serve_call *serve_read(serve_server *v, const char *body, size_t n, int chat, const serve_protocol *protocol,
+                       serve_error *e);
 /* Answers, to be freed; NULL: refused, with an error. */
 json_t *serve_read_tokenize(serve_server *v, const char *body, size_t n, serve_error *e);
 json_t *serve_read_detokenize(serve_server *v, const char *body, size_t n, serve_error *e);
