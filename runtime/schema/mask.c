@@ -43,6 +43,20 @@ static int compare(const void *left, const void *right)
     return a->text.bytes != b->text.bytes ? (a->text.bytes > b->text.bytes) * 2 - 1 : (a->id > b->id) - (a->id < b->id);
 }
 
+/* True if the token was added to the vocabulary as a call's mark. */
+static int is_mark(const rt_tokenizer *t, int32_t id)
+{
+    const rt_string text = rt_token_bytes(t, id);
+    return json_is(text, TOOL_MARK) || json_is(text, "</tool_call>");
+}
+
+/* True for tokens that can be allowed where not any text may come. */
+static int has_text(const rt_tokenizer *t, int32_t id, int calls)
+{
+    const uint64_t bytes = rt_token_bytes(t, id).bytes;
+    return bytes && bytes <= LONGEST && (!rt_token_is_added(t, id) || (calls && is_mark(t, id)));
+}
+
 gdn_status rt_mask_create(const rt_tokenizer *tokenizer, int32_t n_vocab, rt_mask **mask)
 {
     rt_mask *const m = rt_calloc(1, sizeof *m, "a mask");
@@ -60,8 +74,7 @@ gdn_status rt_mask_create(const rt_tokenizer *tokenizer, int32_t n_vocab, rt_mas
     for (int32_t id = 0; id < n_vocab; id++) {
         const rt_string text = rt_token_bytes(tokenizer, id);
         if (rt_tokenizer_is_end(tokenizer, id) && m->n_ends < ENDS) m->end[m->n_ends++] = id;
-        if (rt_token_is_added(tokenizer, id) || !text.bytes || text.bytes > LONGEST) continue;
-        m->entry[m->n_entries++] = (entry){ text, id, 0 };
+        if (has_text(tokenizer, id, 1)) m->entry[m->n_entries++] = (entry){ text, id, 0 };
     }
     qsort(m->entry, (size_t)m->n_entries, sizeof *m->entry, compare);
     for (int32_t i = 1; i < m->n_entries; i++) {
@@ -109,9 +122,10 @@ int rt_mask_allows(rt_mask *m, const rt_schema_state *s, int32_t token)
     const rt_string text = rt_token_bytes(m->tokenizer, token);
     if (rt_tokenizer_is_end(m->tokenizer, token)) return rt_schema_complete(s);
     if (rt_schema_thinks(s)) return text.bytes > 0;
-    if (rt_token_is_added(m->tokenizer, token) || !text.bytes || text.bytes > LONGEST) return 0;
+    if (!rt_schema_is_free(s) && !has_text(m->tokenizer, token, s->machine.schema->has_calls)) return 0;
+    if (text.bytes > LONGEST) return !memchr(text.text, '<', text.bytes); /* in free text */
     begin(m, s);
-    return (uint64_t)walk(m, s->machine.schema, text, 0) == text.bytes;
+    return text.bytes && (uint64_t)walk(m, s->machine.schema, text, 0) == text.bytes;
 }
 
 /* Sets m->is for tokens that are not end tokens. */
@@ -122,15 +136,16 @@ static void walk_all(rt_mask *m, const rt_schema_state *s)
     for (int32_t i = 0; i < m->n_entries; i++) {
         const entry *const e = &m->entry[i];
         if (good >= e->shared) good = walk(m, s->machine.schema, e->text, e->shared);
-        m->is[e->id] = (uint64_t)good == e->text.bytes;
+        m->is[e->id] = (uint64_t)good == e->text.bytes && has_text(m->tokenizer, e->id, s->machine.schema->has_calls);
     }
 }
 
 const int32_t *rt_mask_tokens(rt_mask *m, const rt_schema_state *s, int32_t *n)
 {
+    const int any = rt_schema_thinks(s) || rt_schema_is_free(s);
     memset(m->is, 0, (size_t)m->n_vocab);
-    if (!rt_schema_thinks(s)) walk_all(m, s);
-    for (int32_t id = 0; rt_schema_thinks(s) && id < m->n_vocab; id++) m->is[id] = (uint8_t)rt_mask_allows(m, s, id);
+    if (!any) walk_all(m, s);
+    for (int32_t id = 0; any && id < m->n_vocab; id++) m->is[id] = (uint8_t)rt_mask_allows(m, s, id);
     for (int32_t i = 0; i < m->n_ends; i++) m->is[m->end[i]] = (uint8_t)rt_schema_complete(s);
     *n = 0;
     for (int32_t id = 0; id < m->n_vocab; id++)

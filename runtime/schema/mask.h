@@ -1,6 +1,6 @@
 /* Which tokens can come next in a text that a schema describes: those whose bytes the automaton takes, and end tokens
  * where the text is complete. Tokens without bytes are never allowed. Control tokens and tokens that were added to the
- * vocabulary are allowed while the model thinks. */
+ * vocabulary are allowed where any text may come, and those that are a call's mark where it may. */
 #ifndef GDN_RUNTIME_MASK_H
 #define GDN_RUNTIME_MASK_H
 

@@ -8,16 +8,6 @@
 
 enum { NESTED_SCHEMAS = 500, COMPARED = 10000 }; /* COMPARED: most pairs of rules for one oneOf */
 
-typedef struct compiler {
-    json_text json;
-    rt_schema *schema;
-    char *end; /* of the schema's text */
-    int depth;
-    gdn_status status;
-} compiler;
-
-static int32_t compile(compiler *c, int32_t node);
-
 /* ---- Messages ---- */
 
 /* Writes the path of a node, as #/properties/a. */
@@ -32,7 +22,7 @@ static int path_of(const compiler *c, int32_t at, char *to, int room)
     return n + snprintf(to + n, (size_t)(room - n), "/%d", index);
 }
 
-static int32_t refuse(compiler *c, gdn_status status, int32_t node, const char *why)
+int32_t schema_refuse(compiler *c, gdn_status status, int32_t node, const char *why)
 {
     char path[200];
     (void)path_of(c, node, path, (int)sizeof path);
@@ -42,14 +32,13 @@ static int32_t refuse(compiler *c, gdn_status status, int32_t node, const char *
 
 /* ---- Rules ---- */
 
-static int32_t add_rule(compiler *c, rule_kind kind, int32_t node)
+int32_t schema_add_rule(compiler *c, rule_kind kind, int32_t node)
 {
     c->schema->rule[c->schema->n_rules] = (rule){ .kind = kind, .more = -1, .node = node, .most = INT64_MAX };
     return c->schema->n_rules++;
 }
 
-/* Reserves n parts of a rule, which are filled later. */
-static rule_part *add_parts(compiler *c, int32_t of, int32_t n)
+rule_part *schema_add_parts(compiler *c, int32_t of, int32_t n)
 {
     c->schema->rule[of].part = c->schema->n_parts;
     c->schema->rule[of].n = n;
@@ -57,7 +46,7 @@ static rule_part *add_parts(compiler *c, int32_t of, int32_t n)
     return c->schema->part + c->schema->rule[of].part;
 }
 
-static rt_string add_text(compiler *c, char *end)
+rt_string schema_add_text(compiler *c, char *end)
 {
     const rt_string text = { c->end, (uint64_t)(end - c->end) };
     c->end = end;
@@ -70,10 +59,10 @@ static void add_any(compiler *c)
     static const rule_kind kinds[RULES_OF_ANY] = { RULE_UNION,    RULE_STRING, RULE_NUMBER,
                                                    RULE_LITERALS, RULE_OBJECT, RULE_ARRAY };
     static const char *const words[] = { "true", "false", "null" };
-    for (int32_t i = 0; i < RULES_OF_ANY; i++) (void)add_rule(c, kinds[i], 0);
-    rule_part *part = add_parts(c, RULE_ANY, RULES_OF_ANY - 1);
+    for (int32_t i = 0; i < RULES_OF_ANY; i++) (void)schema_add_rule(c, kinds[i], 0);
+    rule_part *part = schema_add_parts(c, RULE_ANY, RULES_OF_ANY - 1);
     for (int32_t i = 1; i < RULES_OF_ANY; i++) part[i - 1].rule = i;
-    part = add_parts(c, 3, 3);
+    part = schema_add_parts(c, 3, 3);
     for (int i = 0; i < 3; i++) part[i].text = (rt_string){ words[i], strlen(words[i]) };
     c->schema->rule[4].more = c->schema->rule[5].more = RULE_ANY;
 }
@@ -90,7 +79,7 @@ static void bound(compiler *c, int32_t node, const char *keyword, int64_t low, i
     char *end = digits;
     const long long number = strtoll(digits, &end, 10);
     if (!digits[0] || *end || number < low || number > RULE_LARGEST)
-        (void)refuse(c, GDN_UNSUPPORTED, at, "is not supported: only whole numbers of at most 18 digits are");
+        (void)schema_refuse(c, GDN_UNSUPPORTED, at, "is not supported: only whole numbers of at most 18 digits are");
     else *to = number + add;
 }
 
@@ -114,7 +103,7 @@ static int is_required(compiler *c, int32_t list, rt_string name)
 static int32_t compile_more(compiler *c, int32_t at, int otherwise)
 {
     if (at < 0) return otherwise ? RULE_ANY : -1;
-    return c->json.node[at].kind == JSON_FALSE ? -1 : compile(c, at);
+    return c->json.node[at].kind == JSON_FALSE ? -1 : schema_rule(c, at);
 }
 
 static int32_t count(const compiler *c, int32_t of) { return of < 0 ? 0 : c->json.node[of].n; }
@@ -123,26 +112,27 @@ static void compile_object(compiler *c, int32_t node, int32_t of)
 {
     const int32_t all = json_member(&c->json, node, "properties"), list = json_member(&c->json, node, "required");
     const int32_t n = count(c, all);
-    rule_part *const part = add_parts(c, of, n);
+    rule_part *const part = schema_add_parts(c, of, n);
     int32_t at = all < 0 ? -1 : c->json.node[all].child, found = 0;
     if (all >= 0 && c->json.node[all].kind != JSON_OBJECT)
-        (void)refuse(c, GDN_INVALID_ARGUMENT, all, "is not an object");
-    if (list >= 0 && c->json.node[list].kind != JSON_LIST) (void)refuse(c, GDN_INVALID_ARGUMENT, list, "is not a list");
+        (void)schema_refuse(c, GDN_INVALID_ARGUMENT, all, "is not an object");
+    if (list >= 0 && c->json.node[list].kind != JSON_LIST)
+        (void)schema_refuse(c, GDN_INVALID_ARGUMENT, list, "is not a list");
     for (int32_t i = 0; !c->status && i < n; i++, at = c->json.node[at].next) {
         const rt_string name = c->json.node[at].key;
         part[i].required = is_required(c, list, name);
-        part[i].text = add_text(c, json_write_string(name, c->end));
+        part[i].text = schema_add_text(c, json_write_string(name, c->end));
         found += part[i].required;
-        part[i].rule = compile(c, at);
+        part[i].rule = schema_rule(c, at);
     }
     for (int32_t i = 0; !c->status && i < n; i++)
         for (int32_t j = 0; j < i; j++)
             if (part[i].text.bytes == part[j].text.bytes &&
                 !memcmp(part[i].text.text, part[j].text.text, (size_t)part[i].text.bytes))
-                (void)refuse(c, GDN_INVALID_ARGUMENT, all, "has a name twice");
+                (void)schema_refuse(c, GDN_INVALID_ARGUMENT, all, "has a name twice");
     if (!c->status && found < count(c, list))
-        (void)refuse(c, GDN_UNSUPPORTED, list,
-                     "is not supported: it names a property that properties does not have, or one twice");
+        (void)schema_refuse(c, GDN_UNSUPPORTED, list,
+                            "is not supported: it names a property that properties does not have, or one twice");
     const int32_t more = compile_more(c, json_member(&c->json, node, "additionalProperties"), all < 0);
     c->schema->rule[of].more = more;
 }
@@ -150,17 +140,18 @@ static void compile_object(compiler *c, int32_t node, int32_t of)
 static void compile_array(compiler *c, int32_t node, int32_t of)
 {
     const int32_t all = json_member(&c->json, node, "prefixItems"), n = count(c, all);
-    rule_part *const part = add_parts(c, of, n);
+    rule_part *const part = schema_add_parts(c, of, n);
     int32_t at = all < 0 ? -1 : c->json.node[all].child;
-    if (all >= 0 && c->json.node[all].kind != JSON_LIST) (void)refuse(c, GDN_INVALID_ARGUMENT, all, "is not a list");
-    for (int32_t i = 0; !c->status && i < n; i++, at = c->json.node[at].next) part[i].rule = compile(c, at);
+    if (all >= 0 && c->json.node[all].kind != JSON_LIST)
+        (void)schema_refuse(c, GDN_INVALID_ARGUMENT, all, "is not a list");
+    for (int32_t i = 0; !c->status && i < n; i++, at = c->json.node[at].next) part[i].rule = schema_rule(c, at);
     const int32_t more = compile_more(c, json_member(&c->json, node, "items"), 1);
     rule *const r = &c->schema->rule[of];
     r->more = more;
     bounds(c, node, "minItems", "maxItems", r);
     if (more < 0 && r->most > n) r->most = n;
     if (!c->status && r->least > r->most)
-        (void)refuse(c, GDN_UNSUPPORTED, node, "has no valid value: minItems is too large");
+        (void)schema_refuse(c, GDN_UNSUPPORTED, node, "has no valid value: minItems is too large");
 }
 
 static void compile_integer(compiler *c, int32_t node, rule *r)
@@ -175,7 +166,7 @@ static void compile_integer(compiler *c, int32_t node, rule *r)
     r->least = above > r->least ? above : r->least;
     r->most = below < r->most ? below : r->most;
     if (!c->status && r->least > r->most)
-        (void)refuse(c, GDN_UNSUPPORTED, node, "has no valid value: minimum is above maximum");
+        (void)schema_refuse(c, GDN_UNSUPPORTED, node, "has no valid value: minimum is above maximum");
 }
 
 static void compile_type(compiler *c, int32_t node, int32_t at, rt_string type, int32_t of)
@@ -185,16 +176,16 @@ static void compile_type(compiler *c, int32_t node, int32_t at, rt_string type, 
     int i = 0;
     while (i < 7 && !json_is(type, names[i])) i++;
     rule *const r = &c->schema->rule[of];
-    if (i == 7) (void)refuse(c, GDN_INVALID_ARGUMENT, at, "is not the name of a type");
+    if (i == 7) (void)schema_refuse(c, GDN_INVALID_ARGUMENT, at, "is not the name of a type");
     r->kind = i < 5 ? (rule_kind)(RULE_STRING + i) : RULE_LITERALS;
     if (i == 0) bounds(c, node, "minLength", "maxLength", r);
     if (i == 0 && !c->status && r->least > r->most)
-        (void)refuse(c, GDN_UNSUPPORTED, node, "has no valid value: minLength is above maxLength");
+        (void)schema_refuse(c, GDN_UNSUPPORTED, node, "has no valid value: minLength is above maxLength");
     if (i == 1) compile_integer(c, node, r);
     for (int k = 0; i == 2 && k < 4; k++)
         if (json_member(&c->json, node, limits[k]) >= 0)
-            (void)refuse(c, GDN_UNSUPPORTED, json_member(&c->json, node, limits[k]),
-                         "is not supported for numbers, only for integers");
+            (void)schema_refuse(c, GDN_UNSUPPORTED, json_member(&c->json, node, limits[k]),
+                                "is not supported for numbers, only for integers");
     if (i == 3) compile_array(c, node, of);
     if (i == 4) compile_object(c, node, of);
     if (i < 5) return;
@@ -227,13 +218,13 @@ static void compile_types(compiler *c, int32_t node, int32_t of)
         }
     const json_node *const type = at < 0 ? NULL : &c->json.node[at];
     c->schema->rule[of].kind = RULE_UNION;
-    if (!type) add_parts(c, of, 1)->rule = RULE_ANY;
+    if (!type) schema_add_parts(c, of, 1)->rule = RULE_ANY;
     else if (type->kind == JSON_STRING) compile_type(c, node, at, type->text, of);
-    else if (type->kind != JSON_LIST || !type->n) (void)refuse(c, GDN_INVALID_ARGUMENT, at, "is not a type");
+    else if (type->kind != JSON_LIST || !type->n) (void)schema_refuse(c, GDN_INVALID_ARGUMENT, at, "is not a type");
     else {
-        rule_part *part = add_parts(c, of, type->n);
+        rule_part *part = schema_add_parts(c, of, type->n);
         for (int32_t i = type->child; !c->status && i >= 0; i = c->json.node[i].next, part++) {
-            part->rule = add_rule(c, RULE_UNION, node);
+            part->rule = schema_add_rule(c, RULE_UNION, node);
             compile_type(c, node, i, c->json.node[i].text, part->rule);
         }
     }
@@ -263,21 +254,21 @@ static void compile_literals(compiler *c, int32_t node, int32_t at, int is_list,
 {
     const int32_t type = json_member(&c->json, node, "type");
     if (is_list && c->json.node[at].kind != JSON_LIST) {
-        (void)refuse(c, GDN_INVALID_ARGUMENT, at, "is not a list");
+        (void)schema_refuse(c, GDN_INVALID_ARGUMENT, at, "is not a list");
         return;
     }
-    rule_part *const part = add_parts(c, of, is_list ? c->json.node[at].n : 1);
+    rule_part *const part = schema_add_parts(c, of, is_list ? c->json.node[at].n : 1);
     rule *const r = &c->schema->rule[of];
     r->kind = RULE_LITERALS;
     r->n = 0;
     for (int32_t value = is_list ? c->json.node[at].child : at; value >= 0;
          value = is_list ? c->json.node[value].next : -1)
-        if (has_type(c, value, type)) part[r->n++].text = add_text(c, json_write(&c->json, value, c->end));
+        if (has_type(c, value, type)) part[r->n++].text = schema_add_text(c, json_write(&c->json, value, c->end));
 }
 
 /* ---- oneOf ---- */
 
-static const rule *plain(const rt_schema *s, int32_t at)
+const rule *schema_plain(const rt_schema *s, int32_t at)
 {
     while (s->rule[at].kind == RULE_UNION && s->rule[at].n == 1 && s->part[s->rule[at].part].rule != at)
         at = s->part[s->rule[at].part].rule;
@@ -320,7 +311,7 @@ static int objects_meet(const rt_schema *s, const rule *a, const rule *b)
             if (!x->required || !y->required || x->text.bytes != y->text.bytes ||
                 memcmp(x->text.text, y->text.text, (size_t)x->text.bytes) != 0)
                 continue;
-            const rule *const v = plain(s, x->rule), *const w = plain(s, y->rule);
+            const rule *const v = schema_plain(s, x->rule), *const w = schema_plain(s, y->rule);
             if (v->kind == RULE_LITERALS && w->kind == RULE_LITERALS && !literals_meet(s, v, w)) return 0;
         }
     return 1;
@@ -329,7 +320,7 @@ static int objects_meet(const rt_schema *s, const rule *a, const rule *b)
 /* 1: a value may be valid under both. */
 static int rules_meet(const rt_schema *s, int32_t one, int32_t other, int *left)
 {
-    const rule *a = plain(s, one), *b = plain(s, other);
+    const rule *a = schema_plain(s, one), *b = schema_plain(s, other);
     if (--*left < 0) return 1;
     if (a->kind != RULE_UNION && b->kind == RULE_UNION) return rules_meet(s, other, one, left);
     for (int32_t i = 0; a->kind == RULE_UNION && i < a->n; i++)
@@ -350,8 +341,8 @@ static void check_exclusive(compiler *c, int32_t at, int32_t of)
     for (int32_t i = 0; !c->status && i < r->n; i++)
         for (int32_t j = 0; !c->status && j < i; j++)
             if (rules_meet(c->schema, c->schema->part[r->part + i].rule, c->schema->part[r->part + j].rule, &left))
-                (void)refuse(c, GDN_UNSUPPORTED, at,
-                             "is not supported where two alternatives may be valid at once; anyOf is");
+                (void)schema_refuse(c, GDN_UNSUPPORTED, at,
+                                    "is not supported where two alternatives may be valid at once; anyOf is");
 }
 
 /* ---- A schema ---- */
@@ -360,12 +351,14 @@ static void compile_alternatives(compiler *c, int32_t at, int32_t of)
 {
     const json_node *const list = &c->json.node[at];
     if (list->kind != JSON_LIST || !list->n) {
-        (void)refuse(c, GDN_INVALID_ARGUMENT, at, "is not a list of schemas");
+        (void)schema_refuse(c, GDN_INVALID_ARGUMENT, at, "is not a list of schemas");
         return;
     }
-    if (list->n > SCHEMA_TOPS) (void)refuse(c, GDN_UNSUPPORTED, at, "is not supported with more than 16 alternatives");
-    rule_part *part = add_parts(c, of, list->n);
-    for (int32_t i = list->child; !c->status && i >= 0; i = c->json.node[i].next, part++) part->rule = compile(c, i);
+    if (list->n > SCHEMA_TOPS)
+        (void)schema_refuse(c, GDN_UNSUPPORTED, at, "is not supported with more than 16 alternatives");
+    rule_part *part = schema_add_parts(c, of, list->n);
+    for (int32_t i = list->child; !c->status && i >= 0; i = c->json.node[i].next, part++)
+        part->rule = schema_rule(c, i);
 }
 
 /* The schema that $ref names: #, #/$defs/NAME or #/definitions/NAME. */
@@ -373,7 +366,7 @@ static void compile_reference(compiler *c, int32_t at, int32_t of)
 {
     const rt_string to = c->json.node[at].text;
     static const char *const folders[] = { "$defs", "definitions" };
-    int32_t found = c->json.node[at].kind == JSON_STRING && json_is(to, "#") ? 0 : -1;
+    int32_t found = c->json.node[at].kind == JSON_STRING && json_is(to, "#") ? c->root : -1;
     for (int i = 0; found < 0 && c->json.node[at].kind == JSON_STRING && i < 2; i++) {
         const size_t n = strlen(folders[i]) + 3;
         char begin[20], name[200];
@@ -381,13 +374,13 @@ static void compile_reference(compiler *c, int32_t at, int32_t of)
         if (to.bytes <= n || to.bytes - n >= sizeof name || memcmp(to.text, begin, n) != 0) continue;
         memcpy(name, to.text + n, (size_t)(to.bytes - n));
         name[to.bytes - n] = 0;
-        const int32_t folder = json_member(&c->json, 0, folders[i]);
+        const int32_t folder = json_member(&c->json, c->root, folders[i]);
         found = folder < 0 ? -1 : json_member(&c->json, folder, name);
     }
     if (found < 0)
-        (void)refuse(c, GDN_UNSUPPORTED, at,
-                     "is not supported: only #, #/$defs/NAME and #/definitions/NAME of this schema are");
-    else add_parts(c, of, 1)->rule = compile(c, found);
+        (void)schema_refuse(c, GDN_UNSUPPORTED, at,
+                            "is not supported: only #, #/$defs/NAME and #/definitions/NAME of this schema are");
+    else schema_add_parts(c, of, 1)->rule = schema_rule(c, found);
 }
 
 enum { IGNORED = 1, PLAIN, VALUES, ALTERNATIVES };
@@ -420,29 +413,29 @@ static int32_t main_keyword(compiler *c, int32_t node)
     int32_t found = -1;
     for (int32_t i = c->json.node[node].child; !c->status && i >= 0; i = c->json.node[i].next) {
         const int is = keyword(c->json.node[i].key);
-        if (!is) (void)refuse(c, GDN_UNSUPPORTED, i, "is not supported");
+        if (!is) (void)schema_refuse(c, GDN_UNSUPPORTED, i, "is not supported");
         if (is < VALUES) continue;
         if (found >= 0)
-            (void)refuse(c, GDN_UNSUPPORTED, i, "is not supported beside const, enum, anyOf, oneOf or $ref");
+            (void)schema_refuse(c, GDN_UNSUPPORTED, i, "is not supported beside const, enum, anyOf, oneOf or $ref");
         found = i;
     }
     const int is = found < 0 ? PLAIN : keyword(c->json.node[found].key);
     for (int32_t i = c->json.node[node].child; is > PLAIN && !c->status && i >= 0; i = c->json.node[i].next)
         if (keyword(c->json.node[i].key) == PLAIN && !(is == VALUES && json_is(c->json.node[i].key, "type")))
-            (void)refuse(c, GDN_UNSUPPORTED, i, "is not supported beside const, enum, anyOf, oneOf or $ref");
+            (void)schema_refuse(c, GDN_UNSUPPORTED, i, "is not supported beside const, enum, anyOf, oneOf or $ref");
     return found;
 }
 
-static int32_t compile(compiler *c, int32_t node)
+int32_t schema_rule(compiler *c, int32_t node)
 {
     json_node *const of = &c->json.node[node];
     if (of->rule >= 0 || c->status) return of->rule >= 0 ? of->rule : 0;
     if (of->kind == JSON_TRUE) return RULE_ANY;
     if (of->kind != JSON_OBJECT)
-        return refuse(c, of->kind == JSON_FALSE ? GDN_UNSUPPORTED : GDN_INVALID_ARGUMENT, node,
-                      of->kind == JSON_FALSE ? "has no valid value: it is false" : "is not a schema");
-    const int32_t r = of->rule = add_rule(c, RULE_UNION, node), at = main_keyword(c, node);
-    if (++c->depth > NESTED_SCHEMAS) (void)refuse(c, GDN_UNSUPPORTED, node, "is nested too deeply");
+        return schema_refuse(c, of->kind == JSON_FALSE ? GDN_UNSUPPORTED : GDN_INVALID_ARGUMENT, node,
+                             of->kind == JSON_FALSE ? "has no valid value: it is false" : "is not a schema");
+    const int32_t r = of->rule = schema_add_rule(c, RULE_UNION, node), at = main_keyword(c, node);
+    if (++c->depth > NESTED_SCHEMAS) (void)schema_refuse(c, GDN_UNSUPPORTED, node, "is nested too deeply");
     if (c->status) return r;
     const rt_string key = at < 0 ? (rt_string){ "", 0 } : c->json.node[at].key;
     if (at < 0) compile_types(c, node, r);
@@ -486,7 +479,7 @@ static int loops(rt_schema *s, int32_t at)
     return 0;
 }
 
-static void check_values(compiler *c)
+void schema_check_values(compiler *c)
 {
     rt_schema *const s = c->schema;
     int changed = 1;
@@ -499,9 +492,9 @@ static void check_values(compiler *c)
         }
     }
     for (int32_t i = 0; !c->status && i < s->n_rules; i++) {
-        if (loops(s, i)) (void)refuse(c, GDN_UNSUPPORTED, s->rule[i].node, "is an alternative of itself");
+        if (loops(s, i)) (void)schema_refuse(c, GDN_UNSUPPORTED, s->rule[i].node, "is an alternative of itself");
         else if (!s->rule[i].height || s->rule[i].height >= SCHEMA_DEPTH)
-            (void)refuse(c, GDN_UNSUPPORTED, s->rule[i].node, "has no valid value of less than 64 levels");
+            (void)schema_refuse(c, GDN_UNSUPPORTED, s->rule[i].node, "has no valid value of less than 64 levels");
     }
     for (int32_t i = 0; !c->status && i < c->json.n; i++) { /* once all rules are known */
         const int32_t at = c->json.node[i].rule < 0 ? -1 : json_member(&c->json, i, "oneOf");
@@ -509,28 +502,40 @@ static void check_values(compiler *c)
     }
 }
 
-gdn_status rt_schema_compile(const char *text, uint64_t bytes, rt_schema **schema)
+/* Compiles a schema, or with flags >= 0 calls of tools. */
+static gdn_status compile_text(const char *text, uint64_t bytes, int flags, rt_schema **schema)
 {
-    *schema = NULL;
     compiler c = { 0 };
+    *schema = NULL;
     c.status = json_read(text, bytes, &c.json);
     c.schema = rt_calloc(1, sizeof *c.schema, "a schema");
     if (!c.status && c.schema) {
         const uint64_t n = (uint64_t)c.json.n;
-        c.schema->rule = rt_calloc(n + RULES_OF_ANY, sizeof *c.schema->rule, "a schema");
-        c.schema->part = rt_calloc(2 * n + 8, sizeof *c.schema->part, "a schema");
-        c.schema->text = c.end = rt_calloc(6 * bytes + 64, 1, "a schema");
+        c.schema->rule = rt_calloc(3 * n + RULES_OF_ANY + 8, sizeof *c.schema->rule, "a schema");
+        c.schema->part = rt_calloc(6 * n + 16, sizeof *c.schema->part, "a schema");
+        c.schema->text = c.end = rt_calloc(16 * bytes + 64, 1, "a schema");
     }
     if (!c.status && (!c.schema || !c.schema->rule || !c.schema->part || !c.schema->text)) c.status = GDN_OUT_OF_MEMORY;
     if (!c.status) {
         add_any(&c);
-        c.schema->root = compile(&c, 0);
+        if (flags >= 0) schema_add_calls(&c, flags);
+        else c.schema->root = schema_rule(&c, 0);
     }
-    if (!c.status) check_values(&c);
+    if (!c.status && flags < 0) schema_check_values(&c);
     json_free(&c.json);
     if (c.status) rt_schema_free(c.schema);
     else *schema = c.schema;
     return c.status;
+}
+
+gdn_status rt_schema_compile(const char *text, uint64_t bytes, rt_schema **schema)
+{
+    return compile_text(text, bytes, -1, schema);
+}
+
+gdn_status rt_schema_compile_calls(const char *text, uint64_t bytes, int flags, rt_schema **schema)
+{
+    return compile_text(text, bytes, flags, schema);
 }
 
 void rt_schema_free(rt_schema *schema)

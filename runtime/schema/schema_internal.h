@@ -1,5 +1,6 @@
-/* What the files of schemas share. schema_json.c reads JSON, schema_compile.c makes rules of it, schema_step.c is the
- * automaton, mask.c finds the tokens that it allows. */
+/* What the files of schemas share. schema_json.c reads JSON, schema_compile.c makes rules of it and schema_calls.c
+ * those of calls of tools, schema_step.c is the automaton. mask.c finds the tokens that
+ * it allows. */
 #ifndef GDN_RUNTIME_SCHEMA_INTERNAL_H
 #define GDN_RUNTIME_SCHEMA_INTERNAL_H
 
@@ -42,14 +43,17 @@ typedef enum rule_kind {
     RULE_INTEGER,
     RULE_NUMBER,
     RULE_ARRAY,
-    RULE_OBJECT
+    RULE_OBJECT,
+    RULE_CASES, /* some of its parts in their order: each is its text, then a value of its rule, then the rule's text */
+    RULE_TEXT   /* text as it is, without the rule's text in it */
 } rule_kind;
 
-/* A property, an element of prefixItems, a literal or an alternative. */
+/* A property, an element of prefixItems, a literal, an alternative or a case. */
 typedef struct rule_part {
     rt_string text; /* a literal; a property's name without quotes, as the automaton writes it */
-    int32_t rule;
+    int32_t rule;   /* -1: the value ends after the text                                       */
     int required;
+    int32_t next; /* of a case: the first one that may come after it */
 } rule_part;
 
 typedef struct rule {
@@ -60,6 +64,7 @@ typedef struct rule {
     int32_t node;        /* of the schema, for messages                                                */
     int32_t colour;      /* of the search for circles                                                  */
     int64_t least, most; /* characters, items, or an integer's value */
+    rt_string text;
 } rule;
 
 enum { RULE_ANY = 0, RULES_OF_ANY = 6 };         /* the first rules: any value, and its alternatives */
@@ -70,7 +75,38 @@ struct rt_schema {
     rule_part *part;
     char *text;
     int32_t n_rules, n_parts, root;
+    int has_calls, is_free; /* the root has calls of tools; any text may come around them */
+    int in_tags;            /* no string of JSON has the beginning of a tag's end         */
 };
+
+/* ---- Compiling ---- */
+
+typedef struct compiler {
+    json_text json;
+    rt_schema *schema;
+    char *end;    /* of the schema's text */
+    int32_t root; /* node of the schema that # refers to */
+    int depth;
+    gdn_status status;
+} compiler;
+
+#define TOOL_MARK "<tool_call>" /* in mask.c with its end */
+
+/* Compiles the schema of a node to a rule. */
+int32_t schema_rule(compiler *c, int32_t node);
+int32_t schema_add_rule(compiler *c, rule_kind kind, int32_t node);
+/* Reserves n parts of a rule, which are filled later. */
+rule_part *schema_add_parts(compiler *c, int32_t of, int32_t n);
+/* Keeps the text between c->end and `end`. */
+rt_string schema_add_text(compiler *c, char *end);
+/* Notes what is wrong with a node, unless something was before; returns 0. */
+int32_t schema_refuse(compiler *c, gdn_status status, int32_t node, const char *why);
+/* The rule behind unions of one alternative. */
+const rule *schema_plain(const rt_schema *s, int32_t at);
+/* Finds the heights of all rules, and those without a value. */
+void schema_check_values(compiler *c);
+/* Makes the rule of calls from the document's tools and format. */
+void schema_add_calls(compiler *c, int flags);
 
 /* ---- The automaton ---- */
 

@@ -24,7 +24,8 @@ enum {
     POWER,
     SIGN,
     EXPONENT,
-    THINK
+    THINK,
+    FREE
 };
 enum { DIGITS = 18, POWER_DIGITS = 2 };
 
@@ -156,13 +157,28 @@ static void string(machine *m, frame f, const rule *r, unsigned char c, out *to)
         if (f.at >= r->least) keep(m, f.parent, to);
     } else {
         const int then = continues(f.utf8, c), begins = !f.utf8;
-        if (then < 0 || (begins && f.at >= r->most)) return;
+        const int ends_tag = m->schema->in_tags && f.minus && c == '/'; /* of "</", which may be written as "<\\/" */
+        if (then < 0 || (begins && f.at >= r->most) || ends_tag) return;
         f.utf8 = (uint8_t)then;
         f.at += begins;
         f.escaped = 0;
+        f.minus = c == '<';
         if (c == '\\' && begins) f.phase = ESCAPE;
         keep_new(m, &f, to);
     }
+}
+
+/* Text as it is. It may end before each character. k: bytes of the text that must not be in it. */
+static void plain_text(machine *m, frame f, const rule *r, unsigned char c, out *to)
+{
+    const char *const not_in = r->text.text;
+    if (f.at >= r->least && !f.utf8) feed(m, f.parent, c, to);
+    const int begins = !f.utf8, then = begins && c && c < ' ' ? 0 : continues(f.utf8, c);
+    if (then < 0 || (begins && f.at >= r->most)) return;
+    f.utf8 = (uint8_t)then;
+    f.at += begins;
+    f.k = c == (unsigned char)not_in[f.k] ? f.k + 1 : c == (unsigned char)not_in[0];
+    if ((uint64_t)f.k < r->text.bytes) keep_new(m, &f, to);
 }
 
 /* ---- Numbers ---- */
@@ -212,10 +228,19 @@ static int number(machine *m, frame f, unsigned char c, out *to)
     return 1;
 }
 
+/* The first part from f->at on that is required; r->n: none is. */
+static int32_t first_required(const machine *m, const rule *r, const frame *f)
+{
+    int32_t i = (int32_t)f->at;
+    while (i < r->n && !m->schema->part[r->part + i].required) i++;
+    return i;
+}
+
 /* True if the value of the frame is complete, though it may go on. */
 static int may_end(const machine *m, const frame *f)
 {
     const rule *const r = &m->schema->rule[f->rule];
+    if (r->kind == RULE_CASES) return f->phase == BEGIN && f->at && !f->k && first_required(m, r, f) == r->n;
     if (r->kind == RULE_LITERALS) return exact_match(m, r, f->candidate, f->k) >= 0;
     if (r->kind == RULE_INTEGER) return f->k && reaches(r, f, 1);
     return r->kind == RULE_NUMBER &&
@@ -256,18 +281,8 @@ static void array(machine *m, frame f, const rule *r, unsigned char c, out *to)
 /* True if property i can come next: none that is required is left out. i = n: further properties. */
 static int may_come(const machine *m, const rule *r, const frame *f, int32_t i)
 {
-    const rule_part *const part = m->schema->part + r->part;
-    for (int64_t j = f->at; j < i; j++)
-        if (part[j].required) return 0;
-    return i >= f->at && fits(m, i < r->n ? part[i].rule : r->more, f->depth + 1);
-}
-
-static int may_close(const machine *m, const rule *r, const frame *f)
-{
-    const rule_part *const part = m->schema->part + r->part;
-    for (int64_t j = f->at; j < r->n; j++)
-        if (part[j].required) return 0;
-    return 1;
+    const int32_t of = i < r->n ? m->schema->part[r->part + i].rule : r->more;
+    return i >= f->at && first_required(m, r, f) >= i && fits(m, of, f->depth + 1);
 }
 
 static int may_have_more(const machine *m, const rule *r, const frame *f)
@@ -316,7 +331,7 @@ static void object(machine *m, frame f, const rule *r, unsigned char c, out *to)
         f.phase = FIRST;
         if (c == '{') keep_new(m, &f, to);
     } else if (c == '}' && (f.phase == FIRST || f.phase == AFTER)) {
-        if (may_close(m, r, &f)) keep(m, f.parent, to);
+        if (first_required(m, r, &f) == r->n) keep(m, f.parent, to);
     } else if (f.phase == AFTER) {
         f.phase = NEXT;
         if (c == ',' && may_have_more(m, r, &f)) keep_new(m, &f, to);
@@ -345,6 +360,46 @@ static void object(machine *m, frame f, const rule *r, unsigned char c, out *to)
     }
 }
 
+/* ---- Cases ---- */
+
+/* The rule's text, after a part's value. */
+static void case_end(machine *m, frame f, const rule *r, unsigned char c, out *to)
+{
+    if (c != (unsigned char)r->text.text[f.k++]) return;
+    if ((uint64_t)f.k < r->text.bytes) {
+        keep_new(m, &f, to);
+    } else if (f.at == r->n) {
+        keep(m, f.parent, to);
+    } else {
+        f.phase = BEGIN;
+        f.k = 0;
+        keep_new(m, &f, to);
+    }
+}
+
+/* A byte of a part's text, or the first one of its value. No part's text begins with another's. */
+static int cases(machine *m, frame f, const rule *r, unsigned char c, out *to)
+{
+    const rule_part *const part = m->schema->part + r->part;
+    if (f.phase == AFTER) {
+        case_end(m, f, r, c, to);
+    } else if (f.phase == VALUE) {
+        const frame after = {
+            .parent = f.parent, .rule = f.rule, .depth = f.depth, .phase = AFTER, .at = part[f.candidate].next
+        };
+        open_value(m, &after, part[f.candidate].rule, c, to);
+    } else {
+        const int32_t i = next_match(m, r, f.k ? f.candidate : (int32_t)f.at, f.k, c);
+        if (i < 0 || i > first_required(m, r, &f)) return 0;
+        f.candidate = i;
+        f.k++;
+        if (part[i].text.bytes == (uint64_t)f.k) f.phase = VALUE;
+        if (f.phase == VALUE && part[i].rule < 0) keep(m, f.parent, to);
+        else keep_new(m, &f, to);
+    }
+    return 1;
+}
+
 /* ---- A byte ---- */
 
 /* Thinking before the text. k: bytes of </think> that have come. Then k is the number of newlines that may come. */
@@ -353,16 +408,27 @@ static void think(machine *m, frame f, unsigned char c, out *to)
     static const char end[] = "</think>";
     f.k = c == (unsigned char)end[f.k] ? f.k + 1 : c == '<';
     if (!end[f.k]) {
-        f.k = 2;
-        f.phase = BEGIN;
+        f.k = m->schema->is_free ? 0 : 2;
+        f.phase = m->schema->is_free ? FREE : BEGIN;
     }
     keep_new(m, &f, to);
+}
+
+/* Any text, where a call may begin. k: bytes of its mark that have come. */
+static void free_text(machine *m, frame f, unsigned char c, out *to)
+{
+    static const char mark[] = TOOL_MARK;
+    f.k = c == (unsigned char)mark[f.k] ? f.k + 1 : c == '<';
+    if (mark[f.k]) keep_new(m, &f, to);
+    f.k = 0;
+    if (c == '<') open_value(m, &f, m->schema->root, c, to);
 }
 
 /* Below the value: thinking and newlines before it, nothing after it. */
 static void whole(machine *m, frame f, unsigned char c, out *to)
 {
     if (f.phase == THINK) think(m, f, c, to);
+    if (f.phase == FREE) free_text(m, f, c, to);
     if (f.phase != BEGIN) return;
     f.phase = AFTER;
     if (c == '\n' && f.k) {
@@ -384,6 +450,8 @@ static void feed(machine *m, int32_t top, unsigned char c, out *to)
     if (r->kind == RULE_STRING) string(m, f, r, c, to);
     else if (r->kind == RULE_ARRAY) array(m, f, r, c, to);
     else if (r->kind == RULE_OBJECT) object(m, f, r, c, to);
+    else if (r->kind == RULE_TEXT) plain_text(m, f, r, c, to);
+    else if (r->kind == RULE_CASES) taken = cases(m, f, r, c, to);
     else if (r->kind == RULE_LITERALS) taken = literal(m, f, r, c, to);
     else taken = r->kind == RULE_INTEGER ? integer(m, f, r, c, to) : number(m, f, c, to);
     if (!taken && may_end(m, &f)) feed(m, f.parent, c, to);
@@ -423,7 +491,7 @@ rt_schema_state *rt_schema_begin(const rt_schema *schema, int thinks)
     rt_schema_state *const s = rt_calloc(1, sizeof *s, "the state of a schema");
     if (!s) return NULL;
     s->machine = (machine){ .schema = schema, .frame = s->frame, .n = 1, .room = SCHEMA_FRAMES };
-    s->frame[0] = (frame){ .parent = -1, .depth = -1, .phase = thinks ? THINK : BEGIN };
+    s->frame[0] = (frame){ .parent = -1, .depth = -1, .phase = thinks ? THINK : schema->is_free ? FREE : BEGIN };
     s->n_tops = 1;
     return s;
 }
@@ -446,14 +514,22 @@ uint64_t rt_schema_feed(rt_schema_state *s, const char *bytes, uint64_t n)
     return n;
 }
 
-int rt_schema_thinks(const rt_schema_state *s) { return s->frame[s->top[0]].phase == THINK; }
+static int has_phase(const rt_schema_state *s, int phase)
+{
+    for (int32_t i = 0; i < s->n_tops; i++)
+        if (s->frame[s->top[i]].parent < 0 && s->frame[s->top[i]].phase == phase) return 1;
+    return 0;
+}
+
+int rt_schema_thinks(const rt_schema_state *s) { return has_phase(s, THINK); }
+int rt_schema_is_free(const rt_schema_state *s) { return has_phase(s, FREE); }
 
 int rt_schema_complete(const rt_schema_state *s)
 {
     for (int32_t i = 0; i < s->n_tops; i++) {
         const frame *f = &s->frame[s->top[i]];
-        if (f->parent >= 0 && may_end(&s->machine, f)) f = &s->frame[f->parent];
-        if (f->parent < 0 && f->phase == AFTER) return 1;
+        while (f->parent >= 0 && may_end(&s->machine, f)) f = &s->frame[f->parent];
+        if (f->parent < 0 && (f->phase == AFTER || f->phase == FREE)) return 1;
     }
     return 0;
 }

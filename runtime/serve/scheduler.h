@@ -62,9 +62,9 @@ typedef struct rt_request {
     int32_t n_top;                     /* of on_logprobs: 0 to RT_TOP_LOGPROBS, and at most the vocabulary */
     rt_logprobs_fn on_prompt_logprobs; /* NULL: none. Called for each token of the prompt but the first, before
                                           on_logprobs. The prompt is decoded anew, in small parts */
-    const rt_schema *schema; /* the text is JSON that is valid under it, unless it is cut. NULL: any text. It must
-                                outlive the request. Not with ignore_end; the tokenizer has an end token */
-    int thinks;              /* with schema: the text begins inside a <think> block, and the JSON after it */
+    const rt_schema *schema; /* the text is one that it allows, unless it is cut. NULL: any text. It must outlive the
+                                request. Not with ignore_end; the tokenizer has an end token */
+    int thinks;              /* with schema: the text begins inside a <think> block, and what it allows after it */
 } rt_request;
 
 typedef struct rt_result {

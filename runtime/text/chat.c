@@ -8,6 +8,7 @@ struct rt_chat {
     rt_template *form;
     const rt_tokenizer *tokenizer;
     uint64_t fingerprint;
+    int has_tags;
     rt_string variables;
 };
 
@@ -233,6 +234,7 @@ gdn_status rt_chat_create_of(const char *form, uint64_t bytes, const rt_tokenize
     made->fingerprint = UINT64_C(0xcbf29ce484222325); /* FNV-1a: identifies the template, not for security */
     for (uint64_t i = 0; i < bytes && i < RT_TEMPLATE_MAX; i++)
         made->fingerprint = (made->fingerprint ^ (unsigned char)form[i]) * UINT64_C(0x100000001b3);
+    for (uint64_t i = 0; i + 10 <= bytes && !made->has_tags; i++) made->has_tags = !memcmp(form + i, "<function=", 10);
     gdn_status status = rt_template_parse(form, bytes, &made->form);
     if (!status) status = try(made);
     if (status) rt_chat_destroy(made);
@@ -264,6 +266,8 @@ gdn_status rt_chat_set_variables(rt_chat *chat, const char *json)
 }
 
 uint64_t rt_chat_fingerprint(const rt_chat *chat) { return chat->fingerprint; }
+
+int rt_chat_has_tags(const rt_chat *chat) { return chat->has_tags; }
 
 gdn_status rt_chat_check_thinking(const rt_chat *chat, int thinking)
 {

@@ -79,6 +79,9 @@ typedef struct rt_chat_split {
 void rt_chat_split_next(rt_chat_split *s, int thinks, const char *bytes, uint64_t n, int last, rt_string *reasoning,
                         rt_string *text);
 
+/* 1: the template has calls of tools in tags, as <function=NAME>. */
+int rt_chat_has_tags(const rt_chat *chat);
+
 /* Hash of the template's text. Saved conversations store it, to refuse loading with another template. */
 uint64_t rt_chat_fingerprint(const rt_chat *chat);
 

@@ -255,7 +255,7 @@ static void limits(void)
     memcpy(text, "{}", 2);
     REQUIRE(!rt_schema_compile(text, RT_SCHEMA_MAX, &s));
     rt_schema_free(s);
-    FAILS(rt_schema_compile(text, RT_SCHEMA_MAX + 1, &s), GDN_INVALID_ARGUMENT, "65537 bytes; 65536 are allowed");
+    FAILS(rt_schema_compile(text, RT_SCHEMA_MAX + 1, &s), GDN_INVALID_ARGUMENT, "1048577 bytes; 1048576 are allowed");
     memset(text, '[', 129);
     FAILS(rt_schema_compile(text, 129, &s), GDN_UNSUPPORTED, "nests more than 128 values at byte 128");
     FAILS(rt_schema_compile(text, 127, &s), GDN_INVALID_ARGUMENT, "not valid JSON at byte 127");
@@ -266,6 +266,100 @@ static void limits(void)
         if (n == N) FAILS(rt_schema_compile(text, (uint64_t)(to - text), &s), GDN_UNSUPPORTED, "nested too deeply");
         else REQUIRE(!rt_schema_compile(text, (uint64_t)(to - text), &s));
         rt_schema_free(s);
+    }
+}
+
+/* ---- Calls of tools ---- */
+
+static const char tools[] =
+    "{\"tools\":[{\"name\":\"get\",\"parameters\":{\"type\":\"object\",\"properties\":{\"city\":{\"type\":\"string\","
+    "\"maxLength\":12},\"days\":{\"type\":\"integer\",\"minimum\":1,\"maximum\":9},\"unit\":{\"enum\":[\"C\",\"F\"]}},"
+    "\"required\":[\"city\",\"unit\"]}},{\"name\":\"get_all\",\"parameters\":{\"properties\":{}}},{\"name\":\"any\"},"
+    "{\"name\":\"odd\",\"parameters\":{\"properties\":{\"x\":{\"anyOf\":[{\"type\":\"string\"},{\"type\":\"array\"}]}}}"
+    "}]}";
+
+/* A text of calls is accepted; or one byte more is not, and this text is not complete. more 0: the end. */
+static void calls_of(const char *schema, int flags, const char *text, char more)
+{
+    rt_schema *s;
+    NEED(!rt_schema_compile_calls(schema, strlen(schema), flags, &s));
+    rt_schema_state *const state = rt_schema_begin(s, 0);
+    uint64_t n = 0;
+    while (n < strlen(text) && rt_schema_feed(state, text + n, 1)) n++;
+    REQUIRE(n == strlen(text), "flags %d: %s at %d of %d", flags, text, (int)n, (int)strlen(text));
+    REQUIRE(rt_schema_complete(state) == !more && (!more || !rt_schema_feed(state, &more, 1)), "flags %d: %s", flags,
+            text);
+    rt_schema_end(state);
+    rt_schema_free(s);
+}
+
+#define GET     "<tool_call>\n<function=get>\n"
+#define CITY    GET "<parameter=city>\n"
+#define GET_ALL "<tool_call>\n<function=get_all>\n</function>\n</tool_call>"
+
+static void calls_in_tags(void)
+{
+    enum { TAGS = RT_CALLS_TAGS, FORCED = TAGS | RT_CALLS_FORCED, MANY = FORCED | RT_CALLS_SEVERAL };
+    calls_of(tools, FORCED,
+             CITY "K\xc3\xb6ln\n</parameter>\n<parameter=unit>\nC\n</parameter>\n</function>\n</tool_call>", 0);
+    calls_of(tools, FORCED, GET_ALL, 0);
+    calls_of(tools, MANY, GET_ALL "\n" GET_ALL, 0);
+    calls_of(tools, FORCED, "", 'I');
+    calls_of(tools, FORCED, "<tool_call>\n<function=", 'o' + 1);
+    calls_of(tools, FORCED, GET "<", '/');
+    calls_of(tools, FORCED, GET "<parameter=", 'u');
+    calls_of(tools, FORCED, CITY "\n</parameter>\n<", '/');
+    calls_of(tools, FORCED, CITY "0123456789<x", 'y');
+    calls_of(tools, FORCED, CITY "a</parameter", '>');
+    calls_of(tools, FORCED, CITY "\n</parameter>\n<parameter=days>\n1", '0');
+    calls_of(tools, FORCED, CITY "\n</parameter>\n<parameter=unit>\n", 'K');
+    calls_of(tools, FORCED, "<tool_call>\n{\"name\": \"any\", \"arguments\": {\"a\": [1]}}\n</tool_call>", 0);
+    calls_of(tools, FORCED, "<tool_call>\n{\"name\": \"odd\", \"arguments\": {\"x\":[\"<\\/\"]}}\n</tool_call>", 0);
+    calls_of(tools, FORCED, "<tool_call>\n{\"name\": \"odd\", \"arguments\": {\"x\":[\"<", '/');
+    /* free text with calls */
+    calls_of(tools, TAGS, "", 0);
+    calls_of(tools, TAGS, "a <tool_cal<tool_x> \xff", 0);
+    calls_of(tools, TAGS, "It is\n<tool_call>", 'x');
+    calls_of(tools, TAGS, "It is\n<tool_call>\n<function=g", 'o');
+    calls_of(tools, TAGS, "<tool_call>\n<function=any>x</function>\n</tool_call> and " GET_ALL "." GET_ALL "<tool_call",
+             0);
+}
+
+static void calls_as_json(void)
+{
+    enum { FORCED = RT_CALLS_FORCED };
+    static const char get[] = "<tool_call>\n{\"name\": \"get\", \"arguments\": {\"city\": \"</parameter>\", "
+                              "\"unit\": \"F\"}}\n</tool_call>";
+    calls_of(tools, FORCED, get, 0);
+    calls_of(tools, 0, get, 0);
+    calls_of(tools, FORCED, "<tool_call>\n{\"name\": \"get\", \"arguments\": {", '}');
+    calls_of(tools, FORCED, "<tool_call>\n{\"name\": \"get_all\", \"arguments\": {}}\n</tool_call>", 0);
+    calls_of(tools, FORCED, "", '{');
+    static const char either[] = "{\"tools\":[{\"name\":\"a\"}],\"format\":{\"$ref\":\"#/$defs/n\",\"$defs\":{\"n\":"
+                                 "{\"type\":\"integer\"}}}}";
+    calls_of(either, FORCED, "12", 0);
+    calls_of(either, FORCED, "<tool_call>\n{\"name\": \"a\", \"arguments\": {\"b\":1}}\n</tool_call>", 0);
+    calls_of(either, FORCED, "", '"');
+}
+
+static void refused_calls(void)
+{
+    static const struct {
+        const char *schema, *text;
+        gdn_status status;
+    } list[] = {
+        { "{\"tools\":[]}", "needs 1 to 1024 tools", GDN_INVALID_ARGUMENT },
+        { "{\"tools\":[{\"parameters\":{}}]}", "#/tools/0 has no name", GDN_INVALID_ARGUMENT },
+        { "{\"tools\":[{\"name\":\"a\",\"parameters\":{\"properties\":{\"b\":{\"pattern\":\"x\"}}}}]}",
+          "#/tools/0/parameters/properties/b/pattern is not supported", GDN_UNSUPPORTED },
+        { "{\"tools\":[{\"name\":\"a\",\"parameters\":{\"type\":\"array\"}}]}", "does not describe an object",
+          GDN_UNSUPPORTED },
+        { "{\"tools\":[{\"name\":\"a\"}],\"format\":{}}", "no format unless", GDN_INVALID_ARGUMENT },
+    };
+    for (size_t i = 0; i < sizeof list / sizeof list[0]; i++) {
+        rt_schema *s;
+        FAILS(rt_schema_compile_calls(list[i].schema, strlen(list[i].schema), 0, &s), list[i].status, list[i].text);
+        REQUIRE(!s);
     }
 }
 
@@ -368,6 +462,9 @@ int main(int argc, char **argv)
     alternatives();
     refused_schemas();
     limits();
+    calls_in_tags();
+    calls_as_json();
+    refused_calls();
     masks(argc > 1 ? argv[1] : "tests/runtime");
     return test_summary();
 }

@@ -10,64 +10,7 @@
 
 #include "tools/serve/calls.h"
 #include "tools/serve/serve.h"
-
-int serve_fail(serve_error *e, int status, const char *code, const char *param, const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    e->status = status;
-    e->code = code;
-    (void)snprintf(e->param, sizeof e->param, "%s", param ? param : "");
-    (void)vsnprintf(e->message, sizeof e->message, format, arguments);
-    va_end(arguments);
-    return 0;
-}
-
-/* ---- Members. These functions return 0 if they refuse ---- */
-
-/* A member; NULL: it is absent or null. */
-static json_t *member(const json_t *object, const char *name)
-{
-    json_t *const value = json_object_get(object, name);
-    return json_is_null(value) ? NULL : value;
-}
-
-static int wrong(serve_error *e, const char *name, const char *allowed)
-{
-    return serve_fail(e, 400, "invalid_value", name, "%s: %s", name, allowed);
-}
-
-/* For what a function of the runtime refused. */
-static int refused(serve_error *e, gdn_status status, const char *name)
-{
-    return serve_fail(e, status == GDN_OUT_OF_MEMORY ? 500 : 400, NULL, name, "%s: %s", name, rt_last_error());
-}
-
-static int get_flag(const json_t *object, const char *name, int *to, serve_error *e)
-{
-    const json_t *const value = member(object, name);
-    if (value) *to = json_is_true(value);
-    return !value || json_is_boolean(value) || wrong(e, name, "true and false are allowed");
-}
-
-static int get_integer(const json_t *object, const char *name, int64_t low, int64_t high, int64_t *to, serve_error *e)
-{
-    const json_t *const value = member(object, name);
-    const double real = json_real_value(value); /* some clients write 16.0 */
-    const int whole = json_is_real(value) && real > -0x1p53 && real < 0x1p53 && real == (double)(int64_t)real;
-    const int64_t n = whole ? (int64_t)real : json_integer_value(value);
-    if (value) *to = n;
-    return !value || ((whole || json_is_integer(value)) && n >= low && n <= high) ||
-           serve_fail(e, 400, "invalid_value", name, "%s: integers from %lld to %lld are allowed", name, (long long)low,
-                      (long long)high);
-}
-
-static int get_number(const json_t *object, const char *name, float *to, serve_error *e)
-{
-    const json_t *const value = member(object, name);
-    if (value) *to = (float)json_number_value(value);
-    return !value || json_is_number(value) || wrong(e, name, "a number is allowed");
-}
+#include "tools/serve/values.h"
 
 /* ---- Prompts ---- */
 
@@ -83,7 +26,7 @@ static int add_prompt(serve_server *v, serve_call *call, int32_t *tokens, int64_
 {
     call->prompt[call->n_prompts] = tokens;
     call->n_prompt[call->n_prompts++] = (int32_t)n;
-    if (n < 1) return wrong(e, name, "it is empty; at least one token is needed");
+    if (n < 1) return serve_wrong(e, name, "it is empty; at least one token is needed");
     return n < v->session->context ||
            serve_fail(e, 400, "context_length_exceeded", name,
                       "%s: it has %lld tokens; the context holds %d, and one must be left to generate", name,
@@ -106,24 +49,24 @@ static int read_prompt(serve_server *v, serve_call *call, const json_t *prompt, 
     const size_t length = json_array_size(prompt);
     int32_t *tokens = NULL;
     int64_t n = 0;
-    if (call->n_prompts == SERVE_TEXTS) return wrong(e, "prompt", "at most 128 prompts are allowed");
+    if (call->n_prompts == SERVE_TEXTS) return serve_wrong(e, "prompt", "at most 128 prompts are allowed");
     const gdn_status status = text.bytes ? run_tokenize(t, text, 0, &tokens, &n) : GDN_OK;
     if (!text.bytes) tokens = rt_calloc(length, sizeof *tokens, "a prompt");
     if (status || !tokens) {
         rt_free(tokens);
-        return refused(e, status ? status : GDN_OUT_OF_MEMORY, "prompt");
+        return serve_refused(e, status ? status : GDN_OUT_OF_MEMORY, "prompt");
     }
     int good = text.bytes || json_is_array(prompt);
     for (size_t i = 0; i < length; i++) good &= is_token(v, json_array_get(prompt, i), &tokens[n++]);
     return add_prompt(v, call, tokens, n, "prompt", e) &&
-           (good || wrong(e, "prompt", "a text, the numbers of its tokens, or an array of these are allowed"));
+           (good || serve_wrong(e, "prompt", "a text, the numbers of its tokens, or an array of these are allowed"));
 }
 
 static int read_prompts(serve_server *v, serve_call *call, json_t *o, serve_error *e)
 {
-    const json_t *const prompt = member(o, "prompt"), *const first = json_array_get(prompt, 0);
+    const json_t *const prompt = serve_member(o, "prompt"), *const first = json_array_get(prompt, 0);
     const size_t n = json_array_size(prompt);
-    if (!prompt) return wrong(e, "prompt", "it is missing");
+    if (!prompt) return serve_wrong(e, "prompt", "it is missing");
     if (!json_is_string(first) && !json_is_array(first)) return read_prompt(v, call, prompt, e);
     for (size_t i = 0; i < n; i++)
         if (!read_prompt(v, call, json_array_get(prompt, i), e)) return 0;
@@ -133,7 +76,7 @@ static int read_prompts(serve_server *v, serve_call *call, json_t *o, serve_erro
 /* The text of a message. Parts {"type": "text", "text": TEXT, ...} are replaced by one text. */
 static json_t *content_of(json_t *message, const char *where, serve_error *e)
 {
-    json_t *const content = member(message, "content");
+    json_t *const content = serve_member(message, "content");
     if (!json_is_array(content)) return content;
     char *all = NULL;
     size_t n = 0;
@@ -151,33 +94,7 @@ static json_t *content_of(json_t *message, const char *where, serve_error *e)
     if ((!to || fclose(to)) && !e->status) (void)serve_fail(e, 500, NULL, NULL, "out of memory");
     if (!e->status) (void)json_object_set_new(message, "content", json_stringn(all, n));
     free(all);
-    return e->status ? NULL : member(message, "content");
-}
-
-/* Tools, and whether they may be called. */
-static int read_tools(serve_server *v, serve_call *call, const json_t *o, serve_error *e)
-{
-    int several = 1;
-    json_t *const tools = member(o, "tools");
-    const json_t *const choice = member(o, "tool_choice");
-    const char *const way = json_string_value(choice);
-    if (choice && (!way || (strcmp(way, "auto") != 0 && strcmp(way, "none") != 0)))
-        return wrong(e, "tool_choice", "auto and none are allowed");
-    if (!get_flag(o, "parallel_tool_calls", &several, e)) return 0;
-    call->one_call = !several;
-    if (tools && !json_is_array(tools)) return wrong(e, "tools", "an array is allowed");
-    for (size_t i = 0; i < json_array_size(tools); i++) {
-        json_t *const tool = json_array_get(tools, i), *const f = member(tool, "function");
-        const char *const type = json_string_value(member(tool, "type"));
-        char where[64];
-        (void)snprintf(where, sizeof where, "tools[%zu].function.", i);
-        if (!type || strcmp(type, "function") != 0 || !json_string_length(member(f, "name")))
-            return wrong(e, "tools", "objects {\"type\": \"function\", \"function\": {\"name\": ...}} are allowed");
-        if (!serve_check_members(v, tool, SERVE_TOOL, where, e) || !serve_check_members(v, f, SERVE_TOOL, where, e))
-            return 0;
-    }
-    if (json_array_size(tools) && (!way || strcmp(way, "none") != 0)) call->tools = tools;
-    return 1;
+    return e->status ? NULL : serve_member(message, "content");
 }
 
 /* A call's arguments as the object that templates expect: a text that is JSON of one, or {} for nothing. What a model
@@ -199,8 +116,9 @@ static int read_calls(const json_t *calls, const char *where, serve_error *e)
 {
     int good = !calls || json_is_array(calls);
     for (size_t i = 0; good && i < json_array_size(calls); i++) {
-        json_t *const f = member(json_array_get(calls, i), "function"), *const arguments = member(f, "arguments");
-        good = json_is_string(member(f, "name")) &&
+        json_t *const f = serve_member(json_array_get(calls, i), "function"), *const arguments =
+                                                                                  serve_member(f, "arguments");
+        good = json_is_string(serve_member(f, "name")) &&
                (!arguments || json_is_string(arguments) || json_is_object(arguments)) &&
                !json_object_set_new(f, "arguments", object_of_arguments(arguments));
     }
@@ -212,8 +130,8 @@ static int read_calls(const json_t *calls, const char *where, serve_error *e)
 /* The members of a message that only some templates know, as text_of() gives them. */
 static rt_string read_more(const json_t *m)
 {
-    json_t *const more = json_pack("{s:O*, s:O*, s:O*}", "tool_calls", member(m, "tool_calls"), "tool_call_id",
-                                   member(m, "tool_call_id"), "name", member(m, "name"));
+    json_t *const more = json_pack("{s:O*, s:O*, s:O*}", "tool_calls", serve_member(m, "tool_calls"), "tool_call_id",
+                                   serve_member(m, "tool_call_id"), "name", serve_member(m, "name"));
     const rt_string text = text_of(more);
     json_decref(more);
     return text;
@@ -223,9 +141,9 @@ static int read_message(serve_server *v, json_t *m, size_t i, rt_message *to, se
 {
     char where[40];
     (void)snprintf(where, sizeof where, "messages[%zu].", i);
-    const char *const role = json_string_value(member(m, "role"));
+    const char *const role = json_string_value(serve_member(m, "role"));
     const int tool = role && !strcmp(role, "tool"), assistant = role && !strcmp(role, "assistant");
-    if ((assistant || tool) && !member(m, "content")) (void)json_object_set_new(m, "content", json_string(""));
+    if ((assistant || tool) && !serve_member(m, "content")) (void)json_object_set_new(m, "content", json_string(""));
     const json_t *const text = content_of(m, where, e);
     if (e->status || !serve_check_members(v, m,
                                           tool        ? SERVE_RESULT
@@ -233,8 +151,8 @@ static int read_message(serve_server *v, json_t *m, size_t i, rt_message *to, se
                                                       : SERVE_INPUT,
                                           where, e))
         return 0;
-    const json_t *const calls = member(m, "tool_calls"), *reasoning = member(m, "reasoning_content");
-    if (!reasoning) reasoning = member(m, "reasoning"); /* vLLM's name */
+    const json_t *const calls = serve_member(m, "tool_calls"), *reasoning = serve_member(m, "reasoning_content");
+    if (!reasoning) reasoning = serve_member(m, "reasoning"); /* vLLM's name */
     if (!read_calls(calls, where, e)) return 0;
     if (!role || !json_is_string(text) || (reasoning && !json_is_string(reasoning)))
         return serve_fail(e, 400, "invalid_value", "messages", "%srole and content: texts are needed", where);
@@ -255,15 +173,15 @@ static int read_message(serve_server *v, json_t *m, size_t i, rt_message *to, se
  * the request count more than those of the command line, and reasoning_effort is between them. */
 static rt_string read_variables(const run_session *s, json_t *o, int *thinking, serve_error *e)
 {
-    json_t *const given = member(o, "chat_template_kwargs"), *const effort = member(o, "reasoning_effort");
+    json_t *const given = serve_member(o, "chat_template_kwargs"), *const effort = serve_member(o, "reasoning_effort");
     json_t *const all = json_loads(run_opt.chat_template_kwargs ? run_opt.chat_template_kwargs : "{}", 0, NULL);
     rt_string text = { NULL, 0 };
-    if (given && !json_is_object(given)) (void)wrong(e, "chat_template_kwargs", "an object is allowed");
-    else if (effort && !json_is_string(effort)) (void)wrong(e, "reasoning_effort", "a text is allowed");
+    if (given && !json_is_object(given)) (void)serve_wrong(e, "chat_template_kwargs", "an object is allowed");
+    else if (effort && !json_is_string(effort)) (void)serve_wrong(e, "reasoning_effort", "a text is allowed");
     else if (!all) (void)serve_fail(e, 500, NULL, NULL, "--chat-template-kwargs is no JSON object in UTF-8");
-    else if (get_flag(given, "enable_thinking", thinking, e)) {
-        if (member(given, "enable_thinking") && rt_chat_check_thinking(s->chat, *thinking))
-            (void)refused(e, GDN_UNSUPPORTED, "chat_template_kwargs");
+    else if (serve_get_flag(given, "enable_thinking", thinking, e)) {
+        if (serve_member(given, "enable_thinking") && rt_chat_check_thinking(s->chat, *thinking))
+            (void)serve_refused(e, GDN_UNSUPPORTED, "chat_template_kwargs");
         if (effort) (void)json_object_set(all, "reasoning_effort", effort);
         if (given) (void)json_object_update(all, given);
         if (!e->status) text = text_of(all);
@@ -275,29 +193,30 @@ static rt_string read_variables(const run_session *s, json_t *o, int *thinking, 
 
 static int read_chat(serve_server *v, serve_call *call, json_t *o, serve_error *e)
 {
-    const json_t *const messages = member(o, "messages");
+    const json_t *const messages = serve_member(o, "messages");
     const size_t n = json_array_size(messages);
     const rt_chat *const chat = v->session->chat;
     int thinking = v->session->thinking;
     rt_chat_prompt prompt;
     if (!chat) return serve_fail(e, 400, NULL, NULL, "the model has no chat template (--chat-template)");
-    if (!n) return wrong(e, "messages", "an array with at least one message is needed");
-    if (!read_tools(v, call, o, e)) return 0;
+    if (!n) return serve_wrong(e, "messages", "an array with at least one message is needed");
+    if (!serve_read_constraint(v, call, o, e)) return 0;
     const rt_string variables = read_variables(v->session, o, &thinking, e), tools = text_of(call->tools);
     rt_message *const to = rt_calloc(n, sizeof *to, "messages");
-    int good = variables.bytes && ((to && (tools.bytes || !call->tools)) || refused(e, GDN_OUT_OF_MEMORY, "messages"));
+    int good =
+        variables.bytes && ((to && (tools.bytes || !call->tools)) || serve_refused(e, GDN_OUT_OF_MEMORY, "messages"));
     for (size_t i = 0; good && i < n; i++) good = read_message(v, json_array_get(messages, i), i, &to[i], e);
     const gdn_status status =
         good ? rt_chat_render_tools(chat, to, (int32_t)n, thinking, 1, tools, variables, &prompt) : GDN_OK;
     if (status)
-        good = refused(e, status,
-                       status == GDN_NOT_FOUND          ? "tools"
-                       : status == GDN_INVALID_ARGUMENT ? "chat_template_kwargs"
-                                                        : "messages");
+        good = serve_refused(e, status,
+                             status == GDN_NOT_FOUND          ? "tools"
+                             : status == GDN_INVALID_ARGUMENT ? "chat_template_kwargs"
+                                                              : "messages");
     if (good && run_opt.prefix_mib &&
         rt_chat_boundaries(chat, to, (int32_t)n, thinking, tools, variables, &prompt, call->boundary)) {
         rt_free(prompt.tokens);
-        good = refused(e, GDN_OUT_OF_MEMORY, "messages");
+        good = serve_refused(e, GDN_OUT_OF_MEMORY, "messages");
     }
     for (size_t i = 0; to && i < n; i++) free((void *)to[i].more.text);
     rt_free(to);
@@ -312,7 +231,7 @@ static int read_chat(serve_server *v, serve_call *call, json_t *o, serve_error *
 
 static int read_stop(serve_call *call, json_t *o, serve_error *e)
 {
-    const json_t *const stop = member(o, "stop");
+    const json_t *const stop = serve_member(o, "stop");
     const int off = json_is_string(stop) && !json_string_length(stop);
     const size_t n = json_is_array(stop) ? json_array_size(stop) : stop && !off;
     int good = n <= SERVE_STOPS;
@@ -322,7 +241,7 @@ static int read_stop(serve_call *call, json_t *o, serve_error *e)
         call->stop[i] = (run_bytes){ (char *)json_string_value(text), json_string_length(text) };
         call->n_stop = (int)i + 1;
     }
-    return good || wrong(e, "stop", "a text or an array of at most 16 texts is allowed, none of them empty");
+    return good || serve_wrong(e, "stop", "a text or an array of at most 16 texts is allowed, none of them empty");
 }
 
 /* A seed for a request without one. Clients whose numbers are binary64 can repeat it and those of the next texts. */
@@ -338,11 +257,11 @@ static int draw_seed(int64_t *seed, serve_error *e)
 /* logit_bias: an object of numbers by tokens' numbers. Some clients send [] for none. */
 static int read_bias(const serve_server *v, serve_call *call, const json_t *o, serve_error *e)
 {
-    json_t *const given = member(o, "logit_bias"), *value;
+    json_t *const given = serve_member(o, "logit_bias"), *value;
     const char *name;
     int32_t n = 0;
     if (!given || (json_is_array(given) && !json_array_size(given))) return 1;
-    if (!json_is_object(given)) return wrong(e, "logit_bias", "an object is allowed");
+    if (!json_is_object(given)) return serve_wrong(e, "logit_bias", "an object is allowed");
     call->bias = calloc(json_object_size(given) + 1, sizeof *call->bias);
     if (!call->bias) return serve_fail(e, 500, NULL, NULL, "out of memory");
     json_object_foreach(given, name, value)
@@ -351,7 +270,7 @@ static int read_bias(const serve_server *v, serve_call *call, const json_t *o, s
         const int good = *name && !name[strspn(name, "0123456789")] && is_token(v, number, &call->bias[n].token) &&
                          json_is_number(value);
         json_decref(number);
-        if (!good) return wrong(e, "logit_bias", "numbers by the numbers of tokens are allowed");
+        if (!good) return serve_wrong(e, "logit_bias", "numbers by the numbers of tokens are allowed");
         call->bias[n++].add = (float)json_number_value(value);
     }
     call->sampling.bias = call->bias;
@@ -364,13 +283,15 @@ static int read_sampling(serve_server *v, serve_call *call, json_t *o, serve_err
     rt_sampling *const s = &call->sampling;
     *s = v->defaults[call->chat];
     int64_t top_k = s->top_k, last = s->repeat_last, seed = -1; /* others' word for random */
-    if (!get_number(o, "temperature", &s->temperature, e) || !get_number(o, "top_p", &s->top_p, e) ||
-        !get_number(o, "min_p", &s->min_p, e) || !get_number(o, "presence_penalty", &s->presence_penalty, e) ||
-        !get_number(o, "frequency_penalty", &s->frequency_penalty, e) ||
-        !get_number(o, "repetition_penalty", &s->repeat_penalty, e) ||
-        !get_number(o, "repeat_penalty", &s->repeat_penalty, e) ||
-        !get_integer(o, "repeat_last_n", 0, 1 << 26, &last, e) || !get_integer(o, "top_k", -1, 1 << 26, &top_k, e) ||
-        !get_integer(o, "seed", -1, INT64_MAX, &seed, e) || (seed < 0 && !draw_seed(&seed, e)) ||
+    if (!serve_get_number(o, "temperature", &s->temperature, e) || !serve_get_number(o, "top_p", &s->top_p, e) ||
+        !serve_get_number(o, "min_p", &s->min_p, e) ||
+        !serve_get_number(o, "presence_penalty", &s->presence_penalty, e) ||
+        !serve_get_number(o, "frequency_penalty", &s->frequency_penalty, e) ||
+        !serve_get_number(o, "repetition_penalty", &s->repeat_penalty, e) ||
+        !serve_get_number(o, "repeat_penalty", &s->repeat_penalty, e) ||
+        !serve_get_integer(o, "repeat_last_n", 0, 1 << 26, &last, e) ||
+        !serve_get_integer(o, "top_k", -1, 1 << 26, &top_k, e) ||
+        !serve_get_integer(o, "seed", -1, INT64_MAX, &seed, e) || (seed < 0 && !draw_seed(&seed, e)) ||
         !read_bias(v, call, o, e))
         return 0;
     s->top_k = (int32_t)(top_k < 0 ? 0 : top_k); /* -1: others' word for all */
@@ -384,35 +305,13 @@ static int read_logprobs(serve_call *call, const json_t *o, serve_error *e)
 {
     const char *const name = call->chat ? "top_logprobs" : "logprobs";
     int64_t n = 0;
-    call->logprobs = member(o, "logprobs") != NULL;
-    if (call->chat && !get_flag(o, "logprobs", &call->logprobs, e)) return 0;
-    if (!get_flag(o, "return_tokens_as_token_ids", &call->ids, e)) return 0;
-    if (!get_integer(o, name, 0, RT_TOP_LOGPROBS, &n, e)) return 0;
+    call->logprobs = serve_member(o, "logprobs") != NULL;
+    if (call->chat && !serve_get_flag(o, "logprobs", &call->logprobs, e)) return 0;
+    if (!serve_get_flag(o, "return_tokens_as_token_ids", &call->ids, e)) return 0;
+    if (!serve_get_integer(o, name, 0, RT_TOP_LOGPROBS, &n, e)) return 0;
     call->n_top = (int32_t)n;
-    return call->logprobs || !member(o, "top_logprobs") || wrong(e, "top_logprobs", "it needs logprobs: true");
-}
-
-/* response_format: text, any JSON object, or JSON that is valid under a schema. */
-static int read_format(serve_call *call, const json_t *o, serve_error *e)
-{
-    const char *const what = "{\"type\": \"text\"}, {\"type\": \"json_object\"} and {\"type\": \"json_schema\", "
-                             "\"json_schema\": {\"schema\": {...}}} are allowed";
-    const json_t *const format = member(o, "response_format");
-    const char *const type = json_string_value(member(format, "type"));
-    const int any = type && !strcmp(type, "json_object");
-    if (!format || (type && !strcmp(type, "text"))) return 1;
-    const json_t *const schema = any ? NULL : member(member(format, "json_schema"), "schema");
-    if (!any && (!type || strcmp(type, "json_schema") != 0 || !schema)) return wrong(e, "response_format", what);
-    if (call->tools)
-        return wrong(e, "response_format", "it is not for requests with tools, unless tool_choice is none");
-    if (call->n_stop || call->ignore_end)
-        return wrong(e, "response_format", "it is not for requests with stop or ignore_eos, which would cut the JSON");
-    char *const text = any ? strdup("{\"type\":\"object\"}") : json_dumps(schema, JSON_ENCODE_ANY | JSON_COMPACT);
-    if (!text) return serve_fail(e, 500, NULL, NULL, "out of memory");
-    const gdn_status status = rt_schema_compile(text, strlen(text), &call->schema);
-    free(text);
-    return !status || serve_fail(e, status == GDN_OUT_OF_MEMORY ? 500 : 400, "unsupported_value", "response_format",
-                                 "response_format: %s", rt_last_error());
+    return call->logprobs || !serve_member(o, "top_logprobs") ||
+           serve_wrong(e, "top_logprobs", "it needs logprobs: true");
 }
 
 static int64_t most_tokens(int64_t n)
@@ -426,8 +325,8 @@ static int read_most(serve_server *v, const serve_call *call, const json_t *o, c
                      serve_error *e)
 {
     int64_t n = *to;
-    if (!get_integer(o, name, -1, INT64_MAX, &n, e)) return 0;
-    if (!n && !call->echo) return wrong(e, name, "0 is for completions with echo: true");
+    if (!serve_get_integer(o, name, -1, INT64_MAX, &n, e)) return 0;
+    if (!n && !call->echo) return serve_wrong(e, name, "0 is for completions with echo: true");
     *to = most_tokens(n);
     if (serve_opt.max_tokens && *to < n) serve_say_once(v, name, "it is above --max-tokens, which counts instead");
     return 1;
@@ -435,31 +334,37 @@ static int read_most(serve_server *v, const serve_call *call, const json_t *o, c
 
 static int read_parameters(serve_server *v, serve_call *call, json_t *o, serve_error *e)
 {
-    const char *const model = json_string_value(member(o, "model"));
-    json_t *const options = member(o, "stream_options");
+    const char *const model = json_string_value(serve_member(o, "model"));
+    json_t *const options = serve_member(o, "stream_options");
     const int64_t half = (run_opt.parallel + serve_opt.queue + 1) / 2; /* so that one request leaves room for others */
     const int64_t most_texts = half < SERVE_TEXTS ? half : SERVE_TEXTS;
     int64_t n = 1, n_max = most_tokens(call->chat ? v->session->context : 128), also = n_max;
     if (!serve_check_members(v, o, call->chat ? SERVE_CHAT : SERVE_COMPLETION, "", e)) return 0;
-    if (member(o, "model") && !model) return wrong(e, "model", "a text is allowed");
+    if (serve_member(o, "model") && !model) return serve_wrong(e, "model", "a text is allowed");
     if (model && !serve_is_name(v, model)) {
         if (serve_opt.strict)
             return serve_fail(e, 404, "model_not_found", "model", "model: this server has %s only", v->model);
         serve_say_once(v, "model", "it is another model's name, and this server's model answers");
     }
-    if (member(o, call->chat ? "prompt" : "messages"))
-        return wrong(e, call->chat ? "prompt" : "messages", "it is for the other endpoint");
-    if (!get_flag(o, "echo", &call->echo, e) || !read_most(v, call, o, "max_tokens", &n_max, e) ||
-        !get_integer(o, "n", 1, SERVE_TEXTS, &n, e) || !read_most(v, call, o, "max_completion_tokens", &also, e) ||
-        !read_sampling(v, call, o, e) || !read_stop(call, o, e) || !read_logprobs(call, o, e) ||
-        !get_flag(o, "ignore_eos", &call->ignore_end, e) || !get_flag(o, "stream", &call->stream, e) ||
-        !get_flag(options, "include_usage", &call->usage, e) || !read_format(call, o, e))
+    if (serve_member(o, call->chat ? "prompt" : "messages"))
+        return serve_wrong(e, call->chat ? "prompt" : "messages", "it is for the other endpoint");
+    if (!serve_get_flag(o, "echo", &call->echo, e) || !read_most(v, call, o, "max_tokens", &n_max, e) ||
+        !serve_get_integer(o, "n", 1, SERVE_TEXTS, &n, e) ||
+        !read_most(v, call, o, "max_completion_tokens", &also, e) || !read_sampling(v, call, o, e) ||
+        !read_stop(call, o, e) || !read_logprobs(call, o, e) ||
+        !serve_get_flag(o, "ignore_eos", &call->ignore_end, e) || !serve_get_flag(o, "stream", &call->stream, e) ||
+        !serve_get_flag(options, "include_usage", &call->usage, e))
         return 0;
-    if (options && !json_is_object(options)) return wrong(e, "stream_options", "an object is allowed");
+    if (call->is_json && (call->n_stop || call->ignore_end))
+        return serve_wrong(e, "response_format",
+                           "it is not for requests with stop or ignore_eos, which would cut the JSON");
+    if (call->schema && call->ignore_end)
+        return serve_wrong(e, "ignore_eos", "it is not for requests whose tools are strict or must be called");
+    if (options && !json_is_object(options)) return serve_wrong(e, "stream_options", "an object is allowed");
     call->n = (int32_t)n;
-    if (member(o, "max_tokens") && member(o, "max_completion_tokens") && n_max != also)
-        return wrong(e, "max_tokens", "max_completion_tokens is the same, and has another value");
-    call->n_max = (int32_t)(member(o, "max_completion_tokens") ? also : n_max);
+    if (serve_member(o, "max_tokens") && serve_member(o, "max_completion_tokens") && n_max != also)
+        return serve_wrong(e, "max_tokens", "max_completion_tokens is the same, and has another value");
+    call->n_max = (int32_t)(serve_member(o, "max_completion_tokens") ? also : n_max);
     if (!call->n_max) call->n_max = call->no_text = call->ignore_end = 1;
     if (n * call->n_prompts > most_texts)
         return serve_fail(e, 400, "invalid_value", n > 1 ? "n" : "prompt",
@@ -513,16 +418,17 @@ serve_call *serve_read(serve_server *v, const char *body, size_t n, int chat, co
 json_t *serve_read_tokenize(serve_server *v, const char *body, size_t n, serve_error *e)
 {
     json_t *const o = object_of(body, n, e);
-    const run_bytes text = { (char *)json_string_value(member(o, "content")),
-                             json_string_length(member(o, "content")) };
+    const run_bytes text = { (char *)json_string_value(serve_member(o, "content")),
+                             json_string_length(serve_member(o, "content")) };
     const rt_tokenizer *const t = v->session->tokenizer;
     int bos = 0, special = 0;
     int64_t count = 0;
     int32_t *tokens = NULL;
-    int good = o && serve_check_members(v, o, SERVE_TOKENIZE, "", e) && get_flag(o, "add_special", &bos, e) &&
-               get_flag(o, "parse_special", &special, e) && (text.bytes || wrong(e, "content", "a text is needed"));
+    int good = o && serve_check_members(v, o, SERVE_TOKENIZE, "", e) && serve_get_flag(o, "add_special", &bos, e) &&
+               serve_get_flag(o, "parse_special", &special, e) &&
+               (text.bytes || serve_wrong(e, "content", "a text is needed"));
     const gdn_status status = good ? run_tokenize(t, text, special ? RT_PARSE_SPECIAL : 0, &tokens, &count) : GDN_OK;
-    if (status) good = refused(e, status, "content");
+    if (status) good = serve_refused(e, status, "content");
     json_t *const list = json_array();
     const int begins = rt_tokenizer_bos(t) >= 0 && (rt_tokenizer_add_bos(t) || !text.n); /* as run_tokenize() does */
     for (int64_t i = begins && !bos; i < count; i++) (void)json_array_append_new(list, json_integer(tokens[i]));
@@ -551,14 +457,15 @@ static json_t *text_of_tokens(const serve_server *v, const int32_t *tokens, int6
 
 json_t *serve_read_detokenize(serve_server *v, const char *body, size_t n, serve_error *e)
 {
-    json_t *const o = object_of(body, n, e), *const list = member(o, "tokens");
+    json_t *const o = object_of(body, n, e), *const list = serve_member(o, "tokens");
     const size_t count = json_array_size(list);
     int32_t *const tokens = rt_calloc(count + 1, sizeof *tokens, "tokens");
     int good = o && serve_check_members(v, o, SERVE_DETOKENIZE, "", e) &&
-               (json_is_array(list) || wrong(e, "tokens", "an array is needed")) &&
-               (tokens || refused(e, GDN_OUT_OF_MEMORY, "tokens"));
+               (json_is_array(list) || serve_wrong(e, "tokens", "an array is needed")) &&
+               (tokens || serve_refused(e, GDN_OUT_OF_MEMORY, "tokens"));
     for (size_t i = 0; good && i < count; i++)
-        good = is_token(v, json_array_get(list, i), &tokens[i]) || wrong(e, "tokens", "numbers of tokens are allowed");
+        good = is_token(v, json_array_get(list, i), &tokens[i]) ||
+               serve_wrong(e, "tokens", "numbers of tokens are allowed");
     json_t *const text = good ? text_of_tokens(v, tokens, (int64_t)count) : NULL;
     if (good && !text) (void)serve_fail(e, 500, NULL, NULL, "out of memory");
     rt_free(tokens);

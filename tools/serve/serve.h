@@ -1,7 +1,8 @@
 /* What the files of `gdn serve` share. serve.c reads the command line and opens the model. queue.c has the calls of
  * clients and the engine's loop. about.c has the model's names and settings. request.c reads JSON requests, members.c
- * has their members, answer.c writes answers, calls.c reads calls of tools, http.c is the HTTP server. framing.c checks
- * heads of requests, connections.c has the connections.
+ * has their members, values.c reads values, constraint.c has what an answer must be. answer.c writes answers, calls.c
+ * reads calls of tools. http.c is the HTTP server, framing.c checks heads of requests, connections.c has the
+ * connections.
  *
  * One thread, the engine's, steps the scheduler. Each HTTP connection has a thread, which adds a call to the queue and
  * waits for its texts. */
@@ -81,9 +82,9 @@ typedef struct serve_call {
     json_t *body, *tools;                 /* the request; those of its tools that may be called, or NULL */
     const serve_protocol *protocol;       /* NULL: OpenAI's completions or chats */
     json_t *kept;                         /* the protocol's */
-    int one_call;                         /* of tools at most; the answer has no later ones */
-    rt_schema *schema;                    /* of response_format; NULL: any text */
-    int logprobs, ids; /* 1: with log-probabilities of n_top tokens; that name tokens by their numbers */
+    int one_call, is_json; /* of tools at most: the answer has no later ones; with response_format        */
+    rt_schema *schema;     /* of response_format and tools; NULL: any text */
+    int logprobs, ids;     /* 1: with log-probabilities of n_top tokens; that name tokens by their numbers */
     int32_t n_top;
     int echo, no_text;           /* the text begins with the prompt; it is the prompt: what is drawn is dropped */
     rt_bias *bias;               /* of logit_bias; NULL: none */
@@ -208,6 +209,11 @@ serve_call *serve_read(serve_server *v, const char *body, size_t n, int chat, co
 json_t *serve_read_tokenize(serve_server *v, const char *body, size_t n, serve_error *e);
 json_t *serve_read_detokenize(serve_server *v, const char *body, size_t n, serve_error *e);
 json_t *serve_apply_template(serve_server *v, const char *body, size_t n, serve_error *e);
+
+/* ---- constraint.c ---- */
+
+/* Reads a chat's tools, tool_choice and response_format. 0: refused, with an error. */
+int serve_read_constraint(serve_server *v, serve_call *call, json_t *o, serve_error *e);
 
 /* ---- about.c ---- */
 

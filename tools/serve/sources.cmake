@@ -13,11 +13,13 @@ if(NOT "${GDN_SERVE}" MATCHES "^(OFF|FALSE|NO|0|)$" AND (NOT CMAKE_CROSSCOMPILIN
       tools/serve/answer.c
       tools/serve/calls.c
       tools/serve/connections.c
+      tools/serve/constraint.c
       tools/serve/framing.c
       tools/serve/http.c
       tools/serve/members.c
       tools/serve/queue.c
-      tools/serve/request.c)
+      tools/serve/request.c
+      tools/serve/values.c)
     set(page "${CMAKE_CURRENT_BINARY_DIR}/tools/serve/page.inc.h")
     add_custom_command(OUTPUT "${page}"
       COMMAND "${CMAKE_COMMAND}" "-DFROM=${CMAKE_CURRENT_SOURCE_DIR}/tools/serve/page.html" "-DTO=${page}" -P "${CMAKE_CURRENT_SOURCE_DIR}/tools/serve/page.cmake"
