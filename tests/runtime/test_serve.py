@@ -4,7 +4,6 @@
     test_serve.py GDN FOLDER [--brief]   as test_run.py
 """
 import base64
-import collections
 import contextlib
 import hashlib
 import http.client
@@ -93,41 +92,6 @@ def names():
         refused(s, 400, "messages", {}, "/apply-template")
         refused(s, 400, None, "{", "/apply-template")
         refused(s, 400, None, "{", "/detokenize")
-
-
-def log():
-    """--log-requests: a line for each request, with nothing that the client wrote."""
-    s = Server("--log-requests", "--parallel", "1", "--queue", "1")
-    body = {"prompt": PROMPT * 8, "max_tokens": 5, "ignore_eos": True}
-    usages = [s.ask("/v1/completions", body)[1] for _ in range(2)]
-    s.events("/v1/chat/completions", {"messages": [{"role": "user", "content": "secret"}], "max_tokens": 3, "n": 1, "seed": 1})
-    s.ask("/health")
-    s.ask("/v1/completions", {"prompt": "secret", "max_tokens": "x"})
-    s.ask("/secret%0asecret")
-    streams = [s.open("/v1/completions", {**LONG, "stream": True}) for _ in range(2)]
-    require(s.until("texts_waiting", lambda n: n == 1) and s.ask("/v1/completions", body)[0] == 429, "a full queue")
-    for connection, response in streams:
-        response.close()
-        connection.close()
-    require(s.until("texts_cancelled_total", lambda n: n == 2), "clients that go away")
-    lines = [line for line in s.end()[1].splitlines() if " tokens read, " in line and "/metrics" not in line]
-    parts = [re.fullmatch(r"gdn serve: \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ (\S+) (\S+) (\d+): (\d+) tokens read, (\d+) kept, (\d+) written, (\d+\.\d{3}) s(, cut)?", line) for line in lines]
-    require(all(parts) and len(parts) == 9 and not any("secret" in line for line in lines), f"the lines: {lines}")
-    if not all(parts) or len(parts) < 9:
-        return
-    # A line may come after that of the next request.
-    kinds = {("/completions", "200", None): 2, ("/chat/completions", "200", None): 1, ("/health", "200", None): 1, ("/completions", "400", None): 1,
-             ("-", "404", None): 1, ("/completions", "429", None): 1, ("/completions", "200", ", cut"): 2}
-    require(collections.Counter((p[1], p[3], p[8]) for p in parts) == kinds, f"endpoints, status, and what is cut: {lines}")
-    of = {p[2]: p for p in parts}
-    for answer in usages:
-        kept, p = answer["usage"]["prompt_tokens_details"]["cached_tokens"], of.get(answer["id"])
-        require(p and [int(p[i]) for i in (4, 5, 6)] == [answer["usage"]["prompt_tokens"] - kept, kept, 5], f"{answer}: {lines}")
-    require(kept > 0 and all((p[2] == "-") == (p[3] != "200" or p[1] == "/health") for p in parts), f"numbers: {lines}")
-    require(all(p[6] == "3" and p[2].startswith("chatcmpl-") for p in parts if p[1] == "/chat/completions"), f"tokens of the chat: {lines}")
-    s = Server()
-    s.ask("/health")
-    require("tokens read" not in s.end()[1], "no line without the option")
 
 
 def same_as_run():
@@ -569,4 +533,4 @@ def restart(folder):
     require(done.returncode == 1 and b"the file stays as it is" in done.stderr and file.read_bytes() == written[:-1], f"a cut file: {done}")
 
 
-run_tests(restart, usual_cache, command_line, endpoints, names, log, same_as_run, seeds, together, refusals, no_utf8, full, fair, running, keys, owners, gone, slow, drains)
+run_tests(restart, usual_cache, command_line, endpoints, names, same_as_run, seeds, together, refusals, no_utf8, full, fair, running, keys, owners, gone, slow, drains)

@@ -137,6 +137,8 @@ int run_spec_named(const char *name, rt_spec *spec); /* 0: not a name of a kind;
 rt_rollback run_rollback(void);                      /* --rollback, or the default                       */
 int32_t run_digits(void);                            /* --form, as rt_engine_desc.digits has it          */
 int run_check_drafts(rt_spec spec); /* checks draft options for the resolved kind                         */
+/* Sets those of a chat that are not given: from the model file or the defaults. *n_found: those of the file. */
+int run_set_chat_sampling(const run_session *s, int *n_found);
 /* Chooses the sampling parameters: in a chat from the model file or the defaults, which stderr reports. */
 int run_choose_sampling(const run_session *s);
 /* Report on stderr that the context is full, or that a text was cut. */

@@ -145,14 +145,23 @@ int run_choose_spec(run_session *s)
     return 1;
 }
 
+static uint64_t needed(const run_session *s)
+{
+    const rt_memory_bytes *m = &s->memory;
+    return s->budget.used + m->state + m->conv + m->snapshots + m->log + m->kv + m->hidden + m->prefixes + s->scratch;
+}
+
+/* What --memory allows, or what is available now; 0: not known. */
+static uint64_t memory_limit(void)
+{
+    return run_opt.memory_mib ? (uint64_t)run_opt.memory_mib << 20 : available_memory();
+}
+
 /* Checks the memory need before allocating any of it, since an engine that swaps is useless. */
 static int check_memory(const run_session *s)
 {
     const rt_memory_bytes *m = &s->memory;
-    const uint64_t need =
-        s->budget.used + m->state + m->conv + m->snapshots + m->log + m->kv + m->hidden + m->prefixes + s->scratch;
-    const uint64_t limit = run_opt.memory_mib ? (uint64_t)run_opt.memory_mib << 20 : available_memory(); /* available
-                                                                                                            now */
+    const uint64_t need = needed(s), limit = memory_limit();
     if (!limit || need <= limit) return 0;
     (void)fprintf(stderr,
                   "%s: not enough memory: %llu MiB are needed and %llu MiB are %s\n"
@@ -189,6 +198,27 @@ static int choose_prefixes(rt_engine_desc *d)
     return 0;
 }
 
+/* Makes the defaults of gdn serve smaller while they take more than three quarters of the memory: first prefixes, then
+ * the cells of all sequences, then the context. */
+static void fit_memory(run_session *s, rt_engine_desc *d)
+{
+    enum { LEAST_PREFIXES = 4, LEAST_CONTEXT = 4096 };
+    const uint64_t limit = memory_limit();
+    const int of_model = !run_opt.context, keeps = d->n_prefixes && !cli_given(run_caller, "prefix-cache");
+    while (!rt_engine_size(d, &s->memory, &s->scratch) && limit && needed(s) > limit / 4 * 3) {
+        if (keeps && d->n_prefixes > LEAST_PREFIXES) {
+            d->n_prefixes /= 2;
+        } else if (of_model && !run_opt.cells && d->n_cells > d->n_ctx) {
+            d->n_cells = d->n_cells / 2 > d->n_ctx ? d->n_cells / 2 : d->n_ctx;
+        } else if (of_model && !run_opt.cells && d->n_ctx / 2 >= LEAST_CONTEXT) {
+            d->n_ctx /= 2;
+            d->n_cells = d->n_ctx;
+        } else {
+            break;
+        }
+    }
+}
+
 /* Creates an engine with snapshots or a log for the drafts of `spec`; without drafts, neither. */
 int run_open_engine(run_session *s, int32_t n_seqs, rt_spec spec, rt_rollback rollback, rt_engine **engine)
 {
@@ -197,8 +227,9 @@ int run_open_engine(run_session *s, int32_t n_seqs, rt_spec spec, rt_rollback ro
         int32_t type;
     } kv[] = { { "f16", GDN_F16 }, { "bf16", GDN_BF16 }, { "f32", GDN_F32 }, { "q8_0", GDN_Q8_0 } };
     rt_engine_desc d = { .model = s->model };
-    int64_t context = run_opt.context;
-    if (!context) context = s->model->hp.n_ctx_train < 4096 ? s->model->hp.n_ctx_train : 4096;
+    const int serves = run_caller != &run_command;
+    const int64_t trained = s->model->hp.n_ctx_train, most = serves ? (1 << 26) / n_seqs : 4096;
+    const int64_t context = run_opt.context ? run_opt.context : trained < most ? trained : most;
     if (!run_opt.cells && context * n_seqs > 1 << 26)
         return cli_error(run_caller, "--ctx %lld for %d sequences is too much; %d in all are allowed",
                          (long long)context, (int)n_seqs, 1 << 26);
@@ -228,7 +259,7 @@ int run_open_engine(run_session *s, int32_t n_seqs, rt_spec spec, rt_rollback ro
     d.n_threads = (int32_t)run_opt.threads;
     d.n_seqs = n_seqs;
     d.n_ctx = (int32_t)context;
-    d.n_cells = (int32_t)run_opt.cells;
+    d.n_cells = (int32_t)(run_opt.cells ? run_opt.cells : context * n_seqs);
     d.n_batch = (int32_t)run_opt.batch;
     d.n_rollback = spec == RT_SPEC_OFF ? 0 : (int32_t)run_opt.draft_max;
     d.rollback = rollback;
@@ -241,9 +272,10 @@ int run_open_engine(run_session *s, int32_t n_seqs, rt_spec spec, rt_rollback ro
     } else {
         const int prefixes = choose_prefixes(&d);
         if (prefixes) return prefixes;
+        if (serves) fit_memory(s, &d);
     }
     s->n_seqs = n_seqs;
-    s->context = (int32_t)context;
+    s->context = d.n_ctx;
     if (rt_engine_size(&d, &s->memory, &s->scratch)) return run_fail("the engine");
     if (run_opt.perplexity) s->scratch += run_perplexity_bytes(s);
     if (check_memory(s)) return 1;

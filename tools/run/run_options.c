@@ -184,9 +184,9 @@ const cli_foreign run_foreign[] = {
     { "-cnv --conversation", "gdn run has --chat; gdn serve has an endpoint for chats" },
     { "-no-cnv --no-conversation", "it is not needed; a conversation begins with --chat" },
     { "-sys --system-prompt", "gdn run has --system; requests to gdn serve have messages of role system" },
-    { "--repeat-last-n", "gdn run has --repeat-last; requests to gdn serve have repeat_last_n" },
+    { "--repeat-last-n", "the name is --repeat-last" },
     { "--ignore-eos", "gdn run has --ignore-end; requests to gdn serve have ignore_eos" },
-    { "--temperature", "gdn run has --temp; requests to gdn serve have temperature" },
+    { "--temperature", "the name is --temp" },
     { "-r --reverse-prompt", "gdn run has --stop; requests to gdn serve have stop" },
     { "--chat-template-file", "the name is --chat-template" },
     { "--no-display-prompt --display-prompt", "it is not needed; prompts are not printed" },
@@ -218,11 +218,24 @@ const cli_foreign run_foreign[] = {
     { "-sysf --system-prompt-file", "gdn run has --system, as in --system \"$(cat FILE)\"" },
     { "-bf --binary-file", "the name is --file, or -f, with any bytes" },
     { "-temp", "the name is --temp, with two dashes" },
-    { "--temp --top-k --top-p --min-p --repeat-penalty --presence-penalty --frequency-penalty --seed",
-      "requests to gdn serve have it: temperature, top_k, top_p, min_p, repeat_penalty, seed and so on" },
+    { "--seed", "requests to gdn serve have seed" },
+    { "--port --host", "gdn serve has it" },
     { "--served-model-name", "gdn serve has --alias" },
     { "--max-model-len", "the name is --ctx" },
     { "--max-num-seqs", "the name is --parallel" },
+    { "--max-num-batched-tokens", "the name is --step" },
+    { "--model", "the name is -m, with a GGUF file" },
+    { "--enable-prefix-caching --no-enable-prefix-caching", "the name is --prefix-cache, with MiB; 0: none" },
+    { "--speculative-config", "the name is --spec: mtp, ngram, off or auto" },
+    { "--kv-cache-dtype", "the name is --kv: f16, bf16, f32 or q8_0" },
+    { "--gpu-memory-utilization", "the name is --memory, with MiB" },
+    { "--enable-auto-tool-choice --tool-call-parser --reasoning-parser --trust-remote-code", "it is not needed" },
+    { "--tensor-parallel-size -tp --pipeline-parallel-size -pp", "one device is used; --device has its number" },
+    { "--override-generation-config --generation-config",
+      "--temp, --top-k, --top-p, --min-p and the penalties are the defaults of requests" },
+    { "--enable-log-requests --disable-log-requests --uvicorn-log-level", "the name is --log-requests" },
+    { "--threads-http", "each connection has a thread; --connections limits them" },
+    { "--ssl-key-file --ssl-cert-file --ssl-keyfile --ssl-certfile", "a proxy in front of gdn serve has TLS" },
     { "--reasoning-budget", "the name is --reasoning, with on or off" },
     { "--reasoning-format", "it is not needed; thinking is apart from the answer" },
     { "-dev", "the name is --device" },
@@ -553,21 +566,25 @@ static int check_sampling_effects(void)
 
 /* Sets a member from its option if that is given. */
 #define UNLESS_GIVEN(option, member, value)                                                                            \
-    if (!cli_given(&run_command, option)) run_opt.member = value
+    if (!cli_given(run_caller, option)) run_opt.member = value
+
+int run_set_chat_sampling(const run_session *s, int *n_found)
+{
+    rt_sampling of = rt_sampling_usual(run_opt.seed);
+    if (rt_sampling_of_model(s->model->file, &of, n_found)) return run_fail_file(run_opt.model);
+    UNLESS_GIVEN("temp", temperature, (double)of.temperature);
+    UNLESS_GIVEN("top-k", top_k, of.top_k);
+    UNLESS_GIVEN("top-p", top_p, (double)of.top_p);
+    UNLESS_GIVEN("min-p", min_p, (double)of.min_p);
+    UNLESS_GIVEN("repeat-penalty", repeat_penalty, (double)of.repeat_penalty);
+    UNLESS_GIVEN("repeat-last", repeat_last, of.repeat_last);
+    return 0;
+}
 
 int run_choose_sampling(const run_session *s)
 {
     int n_found = 0;
-    if (run_opt.chat && !run_opt.bench) {
-        rt_sampling of = rt_sampling_usual(run_opt.seed);
-        if (rt_sampling_of_model(s->model->file, &of, &n_found)) return run_fail_file(run_opt.model);
-        UNLESS_GIVEN("temp", temperature, (double)of.temperature);
-        UNLESS_GIVEN("top-k", top_k, of.top_k);
-        UNLESS_GIVEN("top-p", top_p, (double)of.top_p);
-        UNLESS_GIVEN("min-p", min_p, (double)of.min_p);
-        UNLESS_GIVEN("repeat-penalty", repeat_penalty, (double)of.repeat_penalty);
-        UNLESS_GIVEN("repeat-last", repeat_last, of.repeat_last);
-    }
+    if (run_opt.chat && !run_opt.bench && run_set_chat_sampling(s, &n_found)) return 1;
     const rt_sampling chosen = run_sampling(run_opt.seed);
     if (rt_sampling_check(&chosen))
         return cli_error(&run_command, "%s%s", rt_last_error(),

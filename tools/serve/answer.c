@@ -450,38 +450,3 @@ size_t serve_next(serve_call *call, char *to, size_t room)
     (void)pthread_mutex_unlock(&call->server->lock);
     return n;
 }
-
-/* ---- Metrics ---- */
-
-static void put_metric(FILE *f, const char *name, int64_t value)
-{
-    (void)fprintf(f, "# TYPE gdn_%s %s\ngdn_%s %lld\n", name, strstr(name, "_total") ? "counter" : "gauge", name,
-                  (long long)value);
-}
-
-char *serve_metrics(serve_server *v)
-{
-    char *text = NULL;
-    size_t n = 0;
-    FILE *const f = open_memstream(&text, &n);
-    if (!f) return NULL;
-    (void)pthread_mutex_lock(&v->lock);
-    put_metric(f, "requests_total", (int64_t)v->n_calls);
-    put_metric(f, "refused_total", (int64_t)v->n_refused);
-    put_metric(f, "texts_running", v->n_running);
-    put_metric(f, "texts_waiting", v->n_live - v->n_running);
-    put_metric(f, "texts_stopped_total", (int64_t)v->n_ended[RT_FINISH_STOP]);
-    put_metric(f, "texts_cut_total", (int64_t)(v->n_ended[RT_FINISH_LENGTH] + v->n_ended[RT_FINISH_CONTEXT]));
-    put_metric(f, "texts_cancelled_total", (int64_t)v->n_ended[RT_FINISH_CANCELLED]);
-    put_metric(f, "texts_failed_total", (int64_t)v->n_ended[RT_FINISH_FAILED]);
-    put_metric(f, "prompt_tokens_total", v->totals.prompt_tokens);
-    put_metric(f, "prefix_tokens_total", v->totals.prefix_tokens);
-    put_metric(f, "generated_tokens_total", v->totals.generated_tokens);
-    put_metric(f, "drafted_tokens_total", v->totals.drafted);
-    put_metric(f, "accepted_tokens_total", v->totals.accepted);
-    put_metric(f, "preemptions_total", v->totals.preemptions);
-    put_metric(f, "reread_tokens_total", v->totals.reread_tokens);
-    (void)pthread_mutex_unlock(&v->lock);
-    (void)fclose(f);
-    return text;
-}

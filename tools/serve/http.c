@@ -345,27 +345,13 @@ static enum MHD_Result on_request(void *user, struct MHD_Connection *to, const c
     return q->last || too_large(q->n, &e) ? send_json(q, NULL, &e) : answer(q);
 }
 
-/* A line for a request whose answer is sent, or whose client went away. It has nothing that the client wrote. */
-static void log_request(const http_request *q, const char *end)
-{
-    const int is_known = q->endpoint < N_ENDPOINTS;
-    const time_t now = time(NULL);
-    const serve_usage n = q->call ? serve_usage_of(q->call) : (serve_usage){ 0, 0, 0 };
-    char when[32] = "";
-    struct tm utc;
-    (void)strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &utc));
-    (void)fprintf(stderr, "gdn serve: %s %s %s %d: %lld tokens read, %lld kept, %lld written, %.3f s%s\n", when,
-                  is_known ? endpoints[q->endpoint].path : "-", q->call && *q->call->id ? q->call->id : "-", q->status,
-                  (long long)(n.prompt - n.kept), (long long)n.kept, (long long)n.written, run_now() - q->began, end);
-}
-
 static void on_completed(void *user, struct MHD_Connection *to, void **state, enum MHD_RequestTerminationCode code)
 {
     http_request *const q = *state;
-    (void)user;
     (void)to;
     if (!q) return;
-    if (serve_opt.log_requests) log_request(q, code == MHD_REQUEST_TERMINATED_COMPLETED_OK ? "" : ", cut");
+    serve_note_answer(user, q->endpoint < N_ENDPOINTS ? endpoints[q->endpoint].path : "-", q->status, q->call,
+                      run_now() - q->began, code != MHD_REQUEST_TERMINATED_COMPLETED_OK);
     if (q->call) serve_release(q->call);
     free(q->body);
     q->origin = q->body = NULL;
@@ -417,7 +403,7 @@ static int serve(serve_server *v)
     struct MHD_Daemon *const daemon = MHD_start_daemon(
         flags, 0, NULL, NULL, on_request, v, MHD_OPTION_SOCK_ADDR, address->ai_addr, MHD_OPTION_CONNECTION_LIMIT,
         2 * (unsigned)(serve_opt.connections + v->reserve), MHD_OPTION_URI_LOG_CALLBACK, on_target, v,
-        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)serve_opt.timeout, MHD_OPTION_NOTIFY_COMPLETED, on_completed, NULL,
+        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)serve_opt.timeout, MHD_OPTION_NOTIFY_COMPLETED, on_completed, v,
         MHD_OPTION_NOTIFY_CONNECTION, on_connection, v, MHD_OPTION_END);
     freeaddrinfo(address);
     if (!daemon) {

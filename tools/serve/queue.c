@@ -83,6 +83,7 @@ int serve_add(serve_server *v, serve_call *call, serve_error *e)
         (void)snprintf(call->id, sizeof call->id, "%s-%llx-%llu", call->chat ? "chatcmpl" : "cmpl",
                        (unsigned long long)v->started, (unsigned long long)++v->n_calls);
         call->created = (int64_t)time(NULL);
+        call->arrived = run_now();
         (void)pthread_cond_signal(&v->work);
     }
     (void)pthread_mutex_unlock(&v->lock);
@@ -127,6 +128,7 @@ static int on_token(void *user, int32_t request, int32_t token)
     (void)request;
     if (call->no_text) return 0;
     (void)pthread_mutex_lock(&call->server->lock);
+    if (!(c->first > 0)) c->first = run_now();
     const int end = run_text_add(&c->text, call->server->session->tokenizer, token, 0, call->stop, call->n_stop);
     if (end == RUN_STRING) c->string = 1;
     else if (end) (void)snprintf(c->error, sizeof c->error, "out of memory");
@@ -186,7 +188,7 @@ static void end_choice(serve_server *v, serve_choice *c)
 {
     c->ended = 1;
     v->n_live--;
-    v->n_ended[c->result.finish]++;
+    serve_note_text(v, c);
     (void)pthread_cond_signal(&c->call->news);
 }
 

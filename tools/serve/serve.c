@@ -8,7 +8,9 @@
 #include "tools/cli/interrupt.h"
 #include "tools/cli/output.h"
 
-serve_options serve_opt = { .host = "127.0.0.1", .port = 8080, .queue = 64, .body_kib = 1024, .timeout = 30 };
+serve_options serve_opt = {
+    .host = "127.0.0.1", .port = 8080, .queue = 64, .body_kib = 1024, .timeout = 30, .log_format = "text"
+};
 
 /* Those of its own; those of the engine are gdn run's. */
 static const cli_option own[] = {
@@ -24,7 +26,24 @@ static const cli_option own[] = {
       "memory for the states of prompts that begin alike; 0: none\n"
       "(default: 64 of them, in at most 512 MiB)" },
     { "max-tokens", CLI_INT, &serve_opt.max_tokens, "N", "most tokens of a text (default 0: what --ctx holds)" },
-    { "body-limit", CLI_INT, &serve_opt.body_kib, "KIB", "most KiB of a request's body (default 1024)" },
+    { "body-limit", CLI_INT, &serve_opt.body_kib, "KIB",
+      "most KiB of a request's body (default: 16 bytes for each token of\n"
+      "the context, and at least 1024 KiB)" },
+    { "ctx", CLI_INT, &run_opt.context, "N",
+      "context size in tokens (default: the model's; half of it, or less,\n"
+      "while it takes more than three quarters of the memory)",
+      'c' },
+    { "temp", CLI_DOUBLE, &run_opt.temperature, "T",
+      "default of requests' temperature. Without these defaults\n"
+      "completions take the most likely token, and chats have the model\n"
+      "file's parameters, or temp 0.8, top-k 40, top-p 0.95, min-p 0.05" },
+    { "top-k", CLI_INT, &run_opt.top_k, "K", "default of requests' top_k" },
+    { "top-p", CLI_DOUBLE, &run_opt.top_p, "P", "default of requests' top_p" },
+    { "min-p", CLI_DOUBLE, &run_opt.min_p, "P", "default of requests' min_p" },
+    { "repeat-penalty", CLI_DOUBLE, &run_opt.repeat_penalty, "X", "default of requests' repeat_penalty" },
+    { "repeat-last", CLI_INT, &run_opt.repeat_last, "N", "default of requests' repeat_last_n" },
+    { "presence-penalty", CLI_DOUBLE, &run_opt.presence_penalty, "X", "default of requests' presence_penalty" },
+    { "frequency-penalty", CLI_DOUBLE, &run_opt.frequency_penalty, "X", "default of requests' frequency_penalty" },
     { "timeout", CLI_INT, &serve_opt.timeout, "S",
       "seconds after which a client that neither sends nor receives is\ndisconnected (default 30)" },
     { "api-key-file", CLI_STRING, &serve_opt.key_file, "FILE",
@@ -43,15 +62,17 @@ static const cli_option own[] = {
     { "log-requests", CLI_FLAG, &serve_opt.log_requests, NULL,
       "a line on standard error for each request: time, endpoint, id,\n"
       "status, tokens, seconds" },
+    { "log-format", CLI_STRING, &serve_opt.log_format, "NAME",
+      "... as text (default), or as json: an object on each line" },
     { "alias", CLI_TEXTS, &serve_opt.alias, "NAME",
       "name of the model for clients; may be given several times\n(default: its file's name)" },
 };
 static const cli_names of_run = {
     "model,chat-template,chat-template-kwargs,reasoning,spec,draft-model,draft-max,draft-vocab,rollback,"
-    "p-min,always-draft,ctx,cells,prefix-interval,prefix-file,batch,step,kv,form,threads,"
+    "p-min,always-draft,cells,prefix-interval,prefix-file,batch,step,kv,form,threads,"
     "backend,device,impl,level,isa,memory"
 };
-static cli_option option_table[65]; /* made when the command begins; ends with a NULL */
+static cli_option option_table[80]; /* made when the command begins; ends with a NULL */
 
 static void make_options(void)
 {
@@ -88,17 +109,33 @@ static int check_options(void)
         !run_in_range("body-limit", serve_opt.body_kib, 1, 1 << 20) ||
         !run_in_range("timeout", serve_opt.timeout, 1, 86400))
         return 2;
+    serve_opt.log_json = !strcmp(serve_opt.log_format, "json");
+    serve_opt.log_requests |= cli_given(&serve_command, "log-format");
+    if (!serve_opt.log_json && strcmp(serve_opt.log_format, "text") != 0)
+        return cli_error(&serve_command, "--log-format is '%s'; text and json are allowed", serve_opt.log_format);
     if (!run_opt.prefix_mib && (run_opt.prefix_file || cli_given(&serve_command, "prefix-interval")))
         return cli_error(&serve_command, "--prefix-interval and --prefix-file need a --prefix-cache above 0");
     return 0;
 }
 
-static void tell_prefixes(const run_session *s)
+/* Says on standard error what is served. */
+static void tell(const run_session *s)
 {
     const rt_prefix_stats p = rt_memory_prefix_stats_of(rt_engine_memory(s->engine));
-    const uint64_t mib = (s->memory.prefixes + (1 << 20) - 1) >> 20;
-    (void)fprintf(stderr, "gdn serve: note: %d prefixes are kept at most, one every %d tokens, in %llu MiB\n",
-                  (int)p.n_max, (int)p.interval, (unsigned long long)mib);
+    const rt_memory_bytes *const m = &s->memory;
+    const uint64_t up = (1 << 20) - 1, state = m->state + m->conv + m->snapshots + m->log + m->hidden + s->scratch;
+    (void)fprintf(
+        stderr,
+        "gdn serve: note: %s (%s), context %d, %d texts at once in %d cells, %d threads, drafts %s\n"
+        "gdn serve: note: MiB of memory: weights %llu, KV cells %llu, prefixes %llu, states and buffers %llu\n",
+        run_opt.model, rt_arch_name(s->model->hp.arch), (int)s->context, (int)s->n_seqs,
+        (int)rt_engine_limits_of(s->engine).n_cells, (int)rt_threads_wanted((int32_t)run_opt.threads),
+        run_spec_name(s->spec), (unsigned long long)((s->model->weight_bytes + up) >> 20),
+        (unsigned long long)((m->kv + up) >> 20), (unsigned long long)((m->prefixes + up) >> 20),
+        (unsigned long long)((state + up) >> 20));
+    if (p.n_max)
+        (void)fprintf(stderr, "gdn serve: note: %d prefixes are kept at most, one every %d tokens\n", (int)p.n_max,
+                      (int)p.interval);
 }
 
 int gdn_serve_main(int argc, char **argv)
@@ -113,17 +150,21 @@ int gdn_serve_main(int argc, char **argv)
     int code = check_options();
     if (code) return code;
     run_session s = { 0 };
-    rt_sampling defaults[2] = { run_sampling(1), rt_sampling_usual(1) };
+    rt_sampling defaults[2] = { run_sampling(1) };
     int n_found = 0;
+    if (rt_sampling_check(&defaults[0])) return cli_error(&serve_command, "%s", rt_last_error());
     s.rollback = run_rollback();
     code = run_load_model(&s);
     if (!code && (run_opt.chat_template || run_opt.chat_template_kwargs ||
                   rt_gguf_has(s.model->file, "tokenizer.chat_template")))
         code = run_load_template(&s);
     if (!code) code = run_choose_spec(&s);
-    if (!code && rt_sampling_of_model(s.model->file, &defaults[1], &n_found)) code = run_fail_file(run_opt.model);
+    if (!code) code = run_set_chat_sampling(&s, &n_found);
+    defaults[1] = run_sampling(1);
     if (!code) code = run_open_engine(&s, (int32_t)run_opt.parallel, s.spec, s.rollback, &s.engine);
-    if (!code && run_opt.prefix_mib) tell_prefixes(&s);
+    if (!code) tell(&s);
+    if (!cli_given(&serve_command, "body-limit") && s.context / 64 > serve_opt.body_kib)
+        serve_opt.body_kib = s.context / 64;
     if (!code) code = serve_run(&s, defaults);
     run_close(&s);
     return interrupt_noted() && !code ? interrupt_end(output_end("gdn", code)) : code;

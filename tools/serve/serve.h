@@ -1,8 +1,8 @@
 /* What the files of `gdn serve` share. serve.c reads the command line and opens the model. queue.c has the calls of
  * clients and the engine's loop. about.c has the model's names and settings. request.c reads JSON requests, members.c
  * has their members, values.c reads values, constraint.c has what an answer must be. answer.c writes answers, calls.c
- * reads calls of tools. http.c is the HTTP server, framing.c checks heads of requests, connections.c has the
- * connections.
+ * reads calls of tools. seen.c has the log and the metrics. http.c is the HTTP server, framing.c checks heads of
+ * requests, connections.c has the connections.
  *
  * One thread, the engine's, steps the scheduler. Each HTTP connection has a thread, which adds a call to the queue and
  * waits for its texts. */
@@ -21,7 +21,8 @@ typedef struct serve_options {
     const char *host, *key_file;
     cli_texts alias;
     cli_names origins, names;
-    int strict, log_requests;
+    int strict, log_requests, log_json; /* log_json: of --log-format */
+    const char *log_format;
     int64_t port, queue, connections, max_tokens, body_kib, timeout;
 } serve_options;
 extern serve_options serve_opt;
@@ -57,6 +58,7 @@ typedef struct serve_protocol {
 typedef struct serve_choice {
     struct serve_call *call;
     int32_t id;                   /* the scheduler's number */
+    double first;                 /* when the first token came; 0: not yet */
     int submitted, ended, string; /* string: ended at a stop string                                            */
     rt_result result;             /* once ended                                                                 */
     char error[256];
@@ -93,7 +95,8 @@ typedef struct serve_call {
     int n_stop;
     char id[48];
     int64_t created;
-    int fd; /* of the connection */
+    double arrived; /* of run_now() */
+    int fd;         /* of the connection */
     struct serve_server *server;
     FILE *events; /* while they are written */
     char *out;    /* bytes of the answer, sent up to `sent` */
@@ -107,6 +110,20 @@ typedef struct serve_call {
     int32_t n_choices;
     serve_choice choice[SERVE_TEXTS];
 } serve_call;
+
+enum { SERVE_BUCKETS = 19, SERVE_HISTOGRAMS = 6, SERVE_ANSWERS = 128 };
+
+typedef struct serve_histogram {
+    uint64_t n[SERVE_BUCKETS + 1]; /* values of each bucket; those above all of them */
+    double sum;
+} serve_histogram;
+
+/* How often an endpoint answered with a status. */
+typedef struct serve_answers {
+    const char *endpoint;
+    int status;
+    uint64_t n;
+} serve_answers;
 
 typedef struct serve_server {
     run_session *session;
@@ -126,8 +143,10 @@ typedef struct serve_server {
     json_t *said; /* its members are what serve_say_once() has said; NULL: nothing */
     uint64_t n_calls, n_refused, n_ended[RT_FINISH_FAILED + 1];
     rt_totals totals;
-    double prefixes_at;         /* time when --prefix-file was last considered */
-    char failure[RT_ERROR_MAX]; /* the engine cannot continue */
+    serve_histogram histogram[SERVE_HISTOGRAMS];
+    serve_answers answers[SERVE_ANSWERS]; /* up to the first with n == 0 */
+    double prefixes_at;                   /* time when --prefix-file was last considered */
+    char failure[RT_ERROR_MAX];           /* the engine cannot continue */
 } serve_server;
 
 /* ---- connections.c ---- */
@@ -243,6 +262,13 @@ char *serve_wait(serve_call *call, serve_error *e);
 /* Waits for the next bytes of an answer and copies at most `room`. After some seconds without any it gives some that
  * mean nothing. 0: the answer is over; call->over tells whether it is complete. */
 size_t serve_next(serve_call *call, char *to, size_t room);
+
+/* ---- seen.c ---- */
+
+/* An answer was sent, or its client went away. endpoint: static; call: NULL: none. */
+void serve_note_answer(serve_server *v, const char *endpoint, int status, serve_call *call, double seconds, int cut);
+/* A text has ended. The lock is held. */
+void serve_note_text(serve_server *v, const serve_choice *c);
 /* Metrics in Prometheus' form, to be freed. */
 char *serve_metrics(serve_server *v);
 
