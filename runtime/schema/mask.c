@@ -140,13 +140,13 @@ static void walk_all(rt_mask *m, const rt_schema_state *s)
     }
 }
 
-const int32_t *rt_mask_tokens(rt_mask *m, const rt_schema_state *s, int32_t *n)
+const int32_t *rt_mask_tokens(rt_mask *m, const rt_schema_state *s, int ends, int32_t *n)
 {
-    const int any = rt_schema_thinks(s) || rt_schema_is_free(s);
-    memset(m->is, 0, (size_t)m->n_vocab);
-    if (!any) walk_all(m, s);
+    const int any = s && (rt_schema_thinks(s) || rt_schema_is_free(s));
+    memset(m->is, !s, (size_t)m->n_vocab);
+    if (s && !any) walk_all(m, s);
     for (int32_t id = 0; any && id < m->n_vocab; id++) m->is[id] = (uint8_t)rt_mask_allows(m, s, id);
-    for (int32_t i = 0; i < m->n_ends; i++) m->is[m->end[i]] = (uint8_t)rt_schema_complete(s);
+    for (int32_t i = 0; i < m->n_ends; i++) m->is[m->end[i]] = (uint8_t)(ends && (!s || rt_schema_complete(s)));
     *n = 0;
     for (int32_t id = 0; id < m->n_vocab; id++)
         if (m->is[id]) m->allowed[(*n)++] = id;

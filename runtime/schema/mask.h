@@ -15,8 +15,9 @@ void rt_mask_destroy(rt_mask *mask);
 
 /* 1: the token is allowed. Costs no more than its bytes. */
 int rt_mask_allows(rt_mask *mask, const rt_schema_state *state, int32_t token);
-/* The allowed tokens in ascending order, valid until the next call; *n: their number. */
-const int32_t *rt_mask_tokens(rt_mask *mask, const rt_schema_state *state, int32_t *n);
+/* The allowed tokens in ascending order, valid until the next call; *n: their number. state NULL: all. ends 0: without
+ * end tokens. */
+const int32_t *rt_mask_tokens(rt_mask *mask, const rt_schema_state *state, int ends, int32_t *n);
 /* Goes on by an allowed token. An end token changes nothing. */
 void rt_mask_take(const rt_mask *mask, rt_schema_state *state, int32_t token);
 

@@ -87,6 +87,9 @@ static gdn_status check_request(const rt_scheduler *s, const rt_request *r)
                        "the prompt has %d tokens; the context holds %d, and one must be left to generate",
                        (int)r->n_prompt, (int)s->n_ctx);
     if (r->n_max < 1) return rt_fail(GDN_INVALID_ARGUMENT, "n_max is %d; 1 and more are allowed", (int)r->n_max);
+    if (r->n_min < 0 || (r->n_min && (r->schema || !s->desc.tokenizer)))
+        return rt_fail(GDN_INVALID_ARGUMENT, "n_min is %d; 0 and more are allowed, and 0 %s", (int)r->n_min,
+                       r->schema ? "with a schema" : "without a tokenizer");
     for (int i = 0; i < RT_CHAT_BOUNDARIES; i++)
         if (r->boundary[i] < 0 || r->boundary[i] > r->n_prompt)
             return rt_fail(GDN_INVALID_ARGUMENT, "boundary[%d] is %d; 0 to %d (n_prompt) are allowed", i,
@@ -104,18 +107,19 @@ static gdn_status check_request(const rt_scheduler *s, const rt_request *r)
     return rt_sampling_check(&r->sampling);
 }
 
-/* Begins the text of a request with a schema. */
-static gdn_status begin_schema(rt_scheduler *s, rt_job *job)
+/* Makes what is needed to draw among some tokens: for a schema, or for a text that must not end at once. */
+static gdn_status begin_mask(rt_scheduler *s, rt_job *job)
 {
-    if (!job->request.schema) return GDN_OK;
+    const rt_request *const r = &job->request;
+    if (!r->schema && !r->n_min) return GDN_OK;
     int32_t end = s->n_vocab - 1;
     while (end >= 0 && !(s->desc.tokenizer && rt_tokenizer_is_end(s->desc.tokenizer, end))) end--;
-    if (end < 0 || job->request.ignore_end)
+    if (r->schema && (end < 0 || r->ignore_end))
         return rt_fail(GDN_INVALID_ARGUMENT, "a schema needs %s",
                        end < 0 ? "a tokenizer with an end token" : "ignore_end to be 0");
     const gdn_status status = s->mask ? GDN_OK : rt_mask_create(s->desc.tokenizer, s->n_vocab, &s->mask);
-    if (status) return status;
-    job->state = rt_schema_begin(job->request.schema, job->request.thinks);
+    if (status || !r->schema) return status;
+    job->state = rt_schema_begin(r->schema, r->thinks);
     return job->state ? GDN_OK : GDN_OUT_OF_MEMORY;
 }
 
@@ -154,7 +158,7 @@ gdn_status rt_scheduler_submit(rt_scheduler *s, const rt_request *request, int32
     job->request = *request;
     job->request.prompt = NULL; /* the caller's; copied */
     job->request.stop = NULL;
-    if ((status = begin_schema(s, job))) {
+    if ((status = begin_mask(s, job))) {
         rt_free(stop);
         rt_free(tokens);
         rt_free(job);

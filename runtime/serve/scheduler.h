@@ -45,6 +45,7 @@ typedef struct rt_request {
     const int32_t *prompt; /* copied                                                             */
     int32_t n_prompt;
     int32_t n_max; /* most tokens to generate                                            */
+    int32_t n_min; /* fewest: the tokenizer's end tokens are not drawn before. 0 with a schema */
     rt_sampling sampling;
     const int32_t *stop; /* additional end tokens; copied                                      */
     int32_t n_stop;

@@ -164,15 +164,16 @@ static void tell_logprobs(rt_scheduler *s, const rt_job *job, const float *logit
     to(job->request.user, job->id, logprob, job->request.n_top);
 }
 
-/* Draws again among the tokens that the schema allows, if it does not allow the token. -2: it allows none. */
+/* Draws again among the tokens that are allowed, if the token is not. -2: none is. */
 static int32_t draw_allowed(rt_scheduler *s, rt_job *job, const float *logits, int32_t token)
 {
     int32_t n;
-    if (token < 0 || !job->state || rt_mask_allows(s->mask, job->state, token)) return token;
-    const int32_t *const allowed = rt_mask_tokens(s->mask, job->state, &n);
+    const int early = job->n_tokens - job->n_prompt < job->request.n_min && is_end(s, job, token);
+    if (token < 0 || (!early && (!job->state || rt_mask_allows(s->mask, job->state, token)))) return token;
+    const int32_t *const allowed = rt_mask_tokens(s->mask, job->state, !early, &n);
     if (n) return rt_sample_among(s->sampler, &job->request.sampling, logits, job->tokens, job->n_tokens, allowed, n);
     (void)snprintf(job->error, sizeof job->error,
-                   "after %d tokens (%d of the prompt) no token of the vocabulary continues the JSON",
+                   "after %d tokens (%d of the prompt) no token of the vocabulary continues the text",
                    (int)job->n_tokens, (int)job->n_prompt);
     job->result.error = job->error;
     job->result.status = GDN_UNSUPPORTED;

@@ -80,6 +80,43 @@ class Browser:
         self.process.wait(WAIT)
 
 
+SHOWN = "[...document.querySelectorAll('.user, .assistant')].map(n => n.querySelector('.text').textContent)"
+READY = "document.getElementById('stop').disabled && document.getElementById('talk').children.length"
+
+
+def kept_over_reload(browser, messages):
+    """The conversation, the settings and what is not sent yet are there after a reload."""
+    browser.fill("text", "not sent <b>")
+    browser.do("Page.reload")
+    browser.until("document.readyState === 'complete' && document.getElementById('model').textContent === '<b>small</b>'")
+    require(browser.value(SHOWN) == [m["content"] for m in messages], f"the conversation after a reload: {browser.value(SHOWN)}")
+    values = [browser.value(f"document.getElementById('{name}').value") for name in ("temperature", "most", "text", "key")]
+    require(values == ["0", "24", "not sent <b>", "secret"], f"the inputs after a reload: {values}")
+    require(not browser.value("document.images.length"), "texts are no HTML")
+
+
+def pressed(browser, what, number):
+    """Presses the last button of this name, or one before it."""
+    browser.value(f"[...document.querySelectorAll('.act')].filter(n => n.textContent === '{what}').at({number}).click()")
+
+
+def edited(browser, s, messages):
+    """The last answer anew is the same at temperature 0, and another at a high one. A message that is edited ends what came after it."""
+    for temperature, same in (("0", True), ("5", False)):
+        browser.fill("temperature", temperature)
+        pressed(browser, "Regenerate", -1)
+        browser.until(f"{READY} === 4")
+        shown = browser.value(SHOWN)
+        require(shown[:3] == [m["content"] for m in messages[:3]] and (shown[3] == messages[3]["content"]) == same, f"again at {temperature}: {shown}, of {messages}")
+    browser.fill("temperature", "0")
+    pressed(browser, "Edit", 0)
+    browser.value("document.querySelector('.user textarea').value = 'Who was Aaron?'")
+    pressed(browser, "Send", -1)
+    browser.until(f"{READY} === 2")
+    wanted = s.ask("/v1/chat/completions", {"messages": [{"role": "user", "content": "Who was Aaron?"}], "temperature": 0, "max_tokens": 24}, headers={"Authorization": "Bearer secret"})[1]
+    require(browser.value(SHOWN) == ["Who was Aaron?", wanted["choices"][0]["message"]["content"]], f"after an edit: {browser.value(SHOWN)}")
+
+
 def page(folder):
     (folder / "keys").write_text("secret\n")
     last = "[...document.querySelectorAll('.assistant')].pop()"
@@ -101,23 +138,27 @@ def page(folder):
                 browser.until(f"document.getElementById('speed').textContent.includes('tokens') && {last} && {len(messages)} === document.querySelectorAll('.user, .assistant').length - 1 && document.getElementById('stop').disabled")
                 expected = s.ask("/v1/chat/completions", {"messages": messages, "temperature": 0, "max_tokens": 24}, headers={"Authorization": "Bearer secret"})[1]
                 said = expected["choices"][0]["message"]["content"]
-                require(said and browser.value(f"{last}.textContent") == said, f"the answer: {browser.value(f'{last}.textContent')!r}, not {said!r}")
+                require(said and browser.value(f"{last}.querySelector('.text').textContent") == said, f"the answer: {browser.value(f'{last}.textContent')!r}, not {said!r}")
                 speed = browser.value("document.getElementById('speed').textContent")
                 require("first token after" in speed and f"{expected['usage']['completion_tokens']} tokens" in speed and "tokens kept" in speed, f"the speed: {speed}")
                 messages.append({"role": "assistant", "content": said})
-            shown = browser.value("(tell({begin: 0, first: 1000, last: 3000}, {completion_tokens: 9, prompt_tokens: 5, prompt_tokens_details: {cached_tokens: 2}}, [1, 1], [5, 4], 'length'), document.getElementById('speed').textContent)")
-            require(shown == "first token after 1.00 s \u00b7 4.0 tokens/s \u00b7 9 tokens \u00b7 prompt: 2 tokens kept, 3 read \u00b7 drafts: 3 of 4 accepted \u00b7 cut at the most tokens", f"the rate: {shown}")
-            require(not browser.value("document.images.length") and browser.value("document.title") == "gdn serve", f"texts are no HTML: {speed}")
             if "--picture" in sys.argv:
                 picture = browser.do("Page.captureScreenshot", format="png")["data"]
                 pathlib.Path(sys.argv[sys.argv.index("--picture") + 1]).write_bytes(base64.b64decode(picture))
+            shown = browser.value("(tell({begin: 0, first: 1000, last: 3000}, {completion_tokens: 9, prompt_tokens: 5, prompt_tokens_details: {cached_tokens: 2}}, [1, 1], [5, 4], 'length'), document.getElementById('speed').textContent)")
+            require(shown == "first token after 1.00 s \u00b7 4.0 tokens/s \u00b7 9 tokens \u00b7 prompt: 2 tokens kept, 3 read \u00b7 drafts: 3 of 4 accepted \u00b7 cut at the most tokens", f"the rate: {shown}")
+            require(not browser.value("document.images.length") and browser.value("document.title") == "gdn serve", f"texts are no HTML: {speed}")
+            kept_over_reload(browser, messages)
+            edited(browser, s, messages)
             browser.fill("most", "4000")
             browser.fill("temperature", "3")
             browser.fill("text", "Go on.")
             browser.value("document.getElementById('send').click()")
-            browser.until(f"document.querySelectorAll('.assistant').length === 3 && {last}.textContent.length > 20")
+            browser.until(f"document.querySelectorAll('.assistant').length === 2 && {last}.textContent.length > 20")
             browser.value("document.getElementById('stop').click()")
             browser.until("document.getElementById('stop').disabled")
+            cut = browser.value(f"{last}.querySelector('.text').textContent")
+            require(len(cut) > 20 and cut == browser.value("JSON.parse(localStorage.getItem('gdn')).messages.at(-1).content"), "a text that was stopped is kept")
             browser.fill("key", "wrong")
             browser.fill("text", "x")
             browser.value("document.getElementById('send').click()")

@@ -371,7 +371,7 @@ static void walk(const rt_tokenizer *t, rt_mask *mask, int32_t n_vocab, const rt
         int32_t n, at = 0, end = -1;
         if (thinks && step == 3) REQUIRE(rt_schema_feed(state, "</thi</think>\n", 14) == 14);
         REQUIRE(rt_schema_thinks(state) == (thinks && step < 3));
-        const int32_t *const allowed = rt_mask_tokens(mask, state, &n);
+        const int32_t *const allowed = rt_mask_tokens(mask, state, 1, &n);
         NEED(n > 0, "a text can always go on or end");
         for (int32_t id = 0; id < n_vocab; id++) {
             const int is = at < n && allowed[at] == id;

@@ -190,7 +190,7 @@ NEUTRAL = {"store": False, "metadata": {"a": "b"}, "service_tier": "auto", "prom
            "nonsense": {"a": 1}, "n max_tokens": 1, "model": "gpt-4o", "user": "u", "n": 1.0}
 OF_CHATS = {"parallel_tool_calls": False, "modalities": ["text"], "verbosity": "medium", "reasoning_format": "auto", "add_generation_prompt": True, "include_reasoning": True}
 OF_MESSAGES = {"annotations": [], "refusal": None, "audio": None, "function_call": None, "cache_control": {"type": "ephemeral"}, "nonsense": 1, "prefix": False}
-CHANGES = {"best_of": 2, "suffix": "x", "mirostat": 1, "typical_p": 0.9, "dry_multiplier": 0.5, "xtc_probability": 0.1, "min_tokens": 1, "stop_token_ids": [40], "skip_special_tokens": False,
+CHANGES = {"best_of": 2, "suffix": "x", "mirostat": 1, "typical_p": 0.9, "dry_multiplier": 0.5, "xtc_probability": 0.1, "stop_token_ids": [40], "skip_special_tokens": False,
            "use_beam_search": True, "grammar": "root ::= x", "guided_json": {}, "structured_outputs": {"json": {}}, "samplers": ["top_k"], "cache_salt": "x", "n_predict": -1, "truncate_prompt_tokens": 5, "thinking": {"type": "disabled"}, "prompt_logprobs": 1}
 CHAT = "/v1/chat/completions"
 
@@ -408,6 +408,23 @@ PERSON = {"type": "object", "properties": {"name": {"type": "string", "maxLength
                                            "tags": {"type": "array", "items": {"enum": ["holy", "wicked"]}, "minItems": 1, "maxItems": 3}}, "required": ["name", "age", "tags"]}
 
 
+def fewest(folder):
+    """min_tokens: no end token and no stop string before; what was drawn before is the same, and drafts change nothing."""
+    chat = {"messages": [{"role": "user", "content": "Who was Moses?"}], "max_tokens": 90}
+    with server("--spec", "off") as s, server("--spec", "ngram", "--always-draft") as drafts:
+        ended = 0
+        for seed in range(8):
+            body = {**chat, "seed": seed, "temperature": 1, **({"stop": ","} if seed % 2 else {})}
+            plain, more, drafted = ({**a["choices"][0], "n": a["usage"]["completion_tokens"]} for a in (s.ask(CHAT, body)[1], s.ask(CHAT, {**body, "min_tokens": 60})[1], drafts.ask(CHAT, {**body, "min_tokens": 60})[1]))
+            require(more == drafted, f"with drafts: {drafted}, not {more}")
+            require(60 <= more["n"] <= 90 and more["message"]["content"].startswith(plain["message"]["content"]), f"at least 60 tokens: {more}, after {plain}")
+            ended += plain["n"] < 60
+        require(ended > 2, f"texts that would end sooner: {ended}")
+        require(s.ask(CHAT, {**chat, "seed": 1, "min_tokens": 0})[1]["choices"] == s.ask(CHAT, {**chat, "seed": 1})[1]["choices"], "none")
+        refused(s, 400, "min_tokens", {**chat, "min_tokens": -1}, CHAT)
+        refused(s, 400, "min_tokens", {**chat, "min_tokens": 5, "response_format": {"type": "json_object"}}, CHAT)
+
+
 def structured():
     """response_format: answers are JSON of the schema, the same alone, at once, streamed, and with drafts; what would cut the JSON is refused."""
     schema = {"type": "json_schema", "json_schema": {"name": "person", "strict": True, "schema": PERSON}}
@@ -435,4 +452,4 @@ def structured():
     require(found[0] == found[1], f"with drafts and without: {found}")
 
 
-run_tests(turns, continued, thinking, calls, members, variables, template_input, logprobs, echo, biases, structured)
+run_tests(fewest, turns, continued, thinking, calls, members, variables, template_input, logprobs, echo, biases, structured)

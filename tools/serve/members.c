@@ -34,7 +34,7 @@ static const struct {
       " model user prompt messages n max_tokens max_completion_tokens temperature top_p min_p top_k presence_penalty"
       " frequency_penalty repeat_penalty repetition_penalty repeat_last_n logit_bias seed stop stream stream_options "
       "ignore_eos"
-      " logprobs return_tokens_as_token_ids ",
+      " logprobs return_tokens_as_token_ids min_tokens ",
       reads },
     { COMPLETION, " echo ", reads },
     { CHAT,
@@ -71,7 +71,7 @@ static const struct {
     { BODY, " suffix grammar cache_salt ", "[\"\"]" },
     { BODY, " stop_token_ids bad_words bad_words_ids lora documents functions ", "[[]]" },
     { BODY, " function_call ", "[\"none\",\"auto\"]" },
-    { BODY, " min_tokens mirostat dry_multiplier xtc_probability dynatemp_range top_a n_probs min_keep ", "[0]" },
+    { BODY, " mirostat dry_multiplier xtc_probability dynatemp_range top_a n_probs min_keep ", "[0]" },
     { BODY, " typical_p tfs_z ", "[1]" },
     { BODY, " top_n_sigma ", "[-1,0]" },
     { BODY, " t_max_predict_ms truncate_prompt_tokens ", "[-1]" },

@@ -129,7 +129,8 @@ static int on_token(void *user, int32_t request, int32_t token)
     if (call->no_text) return 0;
     (void)pthread_mutex_lock(&call->server->lock);
     if (!(c->first > 0)) c->first = run_now();
-    const int end = run_text_add(&c->text, call->server->session->tokenizer, token, 0, call->stop, call->n_stop);
+    const int n_stop = c->n_drawn++ < call->n_min ? 0 : call->n_stop;
+    const int end = run_text_add(&c->text, call->server->session->tokenizer, token, 0, call->stop, n_stop);
     if (end == RUN_STRING) c->string = 1;
     else if (end) (void)snprintf(c->error, sizeof c->error, "out of memory");
     const int stops = end || call->gone;
@@ -199,6 +200,7 @@ static void submit(serve_server *v, rt_scheduler *scheduler, serve_choice *c)
     rt_request r = { .prompt = call->prompt[i / call->n],
                      .n_prompt = call->n_prompt[i / call->n],
                      .n_max = call->n_max,
+                     .n_min = call->n_min,
                      .sampling = call->sampling,
                      .ignore_end = call->ignore_end,
                      .owner = call->owner,

@@ -338,7 +338,7 @@ static int read_parameters(serve_server *v, serve_call *call, json_t *o, serve_e
     json_t *const options = serve_member(o, "stream_options");
     const int64_t half = (run_opt.parallel + serve_opt.queue + 1) / 2; /* so that one request leaves room for others */
     const int64_t most_texts = half < SERVE_TEXTS ? half : SERVE_TEXTS;
-    int64_t n = 1, n_max = most_tokens(call->chat ? v->session->context : 128), also = n_max;
+    int64_t n = 1, n_min = 0, n_max = most_tokens(call->chat ? v->session->context : 128), also = n_max;
     if (!serve_check_members(v, o, call->chat ? SERVE_CHAT : SERVE_COMPLETION, "", e)) return 0;
     if (serve_member(o, "model") && !model) return serve_wrong(e, "model", "a text is allowed");
     if (model && !serve_is_name(v, model)) {
@@ -353,8 +353,12 @@ static int read_parameters(serve_server *v, serve_call *call, json_t *o, serve_e
         !read_most(v, call, o, "max_completion_tokens", &also, e) || !read_sampling(v, call, o, e) ||
         !read_stop(call, o, e) || !read_logprobs(call, o, e) ||
         !serve_get_flag(o, "ignore_eos", &call->ignore_end, e) || !serve_get_flag(o, "stream", &call->stream, e) ||
-        !serve_get_flag(options, "include_usage", &call->usage, e))
+        !serve_get_flag(options, "include_usage", &call->usage, e) ||
+        !serve_get_integer(o, "min_tokens", 0, INT32_MAX, &n_min, e))
         return 0;
+    call->n_min = (int32_t)n_min;
+    if (n_min && call->schema)
+        return serve_wrong(e, "min_tokens", "it is not for requests whose answers follow a schema");
     if (call->is_json && (call->n_stop || call->ignore_end))
         return serve_wrong(e, "response_format",
                            "it is not for requests with stop or ignore_eos, which would cut the JSON");

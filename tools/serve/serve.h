@@ -58,6 +58,7 @@ typedef struct serve_protocol {
 typedef struct serve_choice {
     struct serve_call *call;
     int32_t id;                   /* the scheduler's number */
+    int32_t n_drawn;              /* tokens                                                                */
     double first;                 /* when the first token came; 0: not yet */
     int submitted, ended, string; /* string: ended at a stop string                                            */
     rt_result result;             /* once ended                                                                 */
@@ -77,7 +78,7 @@ typedef struct serve_choice {
  * members after `lock` of the server protect: everything from `next` on. */
 typedef struct serve_call {
     int chat, stream, usage, ignore_end, thinks; /* usage: stream_options.include_usage                       */
-    int32_t n_prompts, n, n_max;                 /* n: texts of each prompt                                   */
+    int32_t n_prompts, n, n_max, n_min;          /* n: texts of each prompt                                   */
     int32_t *prompt[SERVE_TEXTS], n_prompt[SERVE_TEXTS];
     int32_t boundary[RT_CHAT_BOUNDARIES]; /* of a chat's prompt: rt_request.boundary                   */
     uint32_t owner;                       /* of the client's key: rt_request.owner                      */
