@@ -45,6 +45,7 @@ enum {
     PROPS,
     COMPLETIONS,
     CHATS,
+    RESPONSES,
     TOKENIZE,
     DETOKENIZE,
     APPLY_TEMPLATE,
@@ -57,10 +58,18 @@ enum {
 static const struct {
     const char *method, *path;
     const serve_protocol *protocol;
-} endpoints[N_ENDPOINTS] = { { "GET", "/" },          { "GET", "/models" },       { "GET", "/models/" },
-                             { "GET", "/props" },     { "POST", "/completions" }, { "POST", "/chat/completions" },
-                             { "POST", "/tokenize" }, { "POST", "/detokenize" },  { "POST", "/apply-template" },
-                             { "GET", "/health" },    { "GET", "/metrics" } };
+} endpoints[N_ENDPOINTS] = { { "GET", "/" },
+                             { "GET", "/models" },
+                             { "GET", "/models/" },
+                             { "GET", "/props" },
+                             { "POST", "/completions" },
+                             { "POST", "/chat/completions" },
+                             { "POST", "/responses", &serve_responses },
+                             { "POST", "/tokenize" },
+                             { "POST", "/detokenize" },
+                             { "POST", "/apply-template" },
+                             { "GET", "/health" },
+                             { "GET", "/metrics" } };
 
 /* The endpoint of a path, and the name behind it. */
 static int endpoint_of(const char *path, const char **name)
@@ -184,7 +193,8 @@ static enum MHD_Result answer(http_request *q)
     case MODEL: return send_json(q, serve_model(v, q->name, &e), &e);
     case PROPS: return send_json(q, serve_props(v), &e);
     case COMPLETIONS:
-    case CHATS: return generate(q, q->endpoint != COMPLETIONS);
+    case CHATS:
+    case RESPONSES: return generate(q, q->endpoint != COMPLETIONS);
     case TOKENIZE: return send_json(q, serve_read_tokenize(v, q->body, q->n, &e), &e);
     case DETOKENIZE: return send_json(q, serve_read_detokenize(v, q->body, q->n, &e), &e);
     case APPLY_TEMPLATE: return send_json(q, serve_apply_template(v, q->body, q->n, &e), &e);

@@ -22,7 +22,9 @@ enum {
     RESULT = SERVE_RESULT,
     MESSAGE = INPUT | ASSISTANT | RESULT,
     TOKENIZE = SERVE_TOKENIZE,
-    DETOKENIZE = SERVE_DETOKENIZE
+    DETOKENIZE = SERVE_DETOKENIZE,
+    RESPONSES = SERVE_RESPONSES,
+    PART = SERVE_RESPONSES_PART
 };
 
 /* Members of OpenAI's interface, and those that vLLM, llama.cpp and others add. Names are between spaces. */
@@ -48,6 +50,15 @@ static const struct {
     { TOKENIZE, " content add_special parse_special ", reads },
     { TOKENIZE, " with_pieces ", "[false]" },
     { DETOKENIZE, " tokens ", reads },
+    { RESPONSES,
+      " model input instructions tools tool_choice parallel_tool_calls max_output_tokens temperature top_p top_k min_p"
+      " seed presence_penalty frequency_penalty repeat_penalty repetition_penalty repeat_last_n logit_bias stop "
+      "ignore_eos"
+      " text reasoning stream stream_options chat_template_kwargs previous_response_id"
+      " user metadata store safety_identifier prompt_cache_key ",
+      reads },
+    { PART, " type role content call_id name arguments output summary description parameters strict format effort ",
+      reads },
 
     /* Names, storage, caches, scheduling, and more in the answer. */
     { BODY,
@@ -59,6 +70,11 @@ static const struct {
     { MESSAGE, " annotations refusal cache_control reasoning_details ", ignores },
     { RESULT, " reasoning_content reasoning ", ignores },
     { TOOL, " strict cache_control ", ignores },
+    { RESPONSES, " service_tier prompt_cache_retention prompt_cache_options max_tool_calls client_metadata moderation ",
+      ignores },
+    { PART,
+      " id status encrypted_content phase verbosity generate_summary output_schema allowed_callers namespace caller ",
+      ignores },
     /* Parameters of samplers that are refused unless they are off. */
     { BODY,
       " mirostat_tau mirostat_eta dry_base dry_allowed_length dry_penalty_last_n dry_sequence_breakers xtc_threshold"
@@ -90,6 +106,13 @@ static const struct {
       " guided_json guided_regex guided_choice guided_grammar structured_outputs json_schema enable_thinking thinking"
       " reasoning web_search_options audio options top_logprobs chat_template_kwargs ",
       refuses },
+    { RESPONSES, " truncation ", "[\"disabled\"]" },
+    { RESPONSES, " background ", "[false]" },
+    { RESPONSES, " top_logprobs ", "[0]" },
+    { RESPONSES, " context_management ", "[[]]" },
+    { RESPONSES, " include ", "[[],[\"reasoning.encrypted_content\"]]" },
+    { RESPONSES, " prompt conversation n logprobs messages ", refuses },
+    { PART, " defer_loading async ", "[false]" },
     { INPUT, " tool_calls ", "[[]]" },
     { RESULT, " tool_calls ", "[[]]" },
     { MESSAGE, " prefix ", "[false]" },

@@ -87,7 +87,7 @@ static const cli_command serve_command = {
     "serve a model over HTTP, with OpenAI's interface",
     option_table,
     "Standard output gets one line, 'gdn serve: listening on http://127.0.0.1:8080', once requests are accepted.\n"
-    "Endpoints: / (a page to chat), /v1/models, /v1/completions, /v1/chat/completions, /tokenize,\n"
+    "Endpoints: / (a page to chat), /v1/models, /v1/completions, /v1/chat/completions, /v1/responses, /tokenize,\n"
     "/detokenize, /apply-template, /props, /health, /metrics. The guide lists what is read of requests.\n"
     "\n"
     "A text depends only on the model, the request, --ctx, --kv and --form, and not on other requests. What a request\n"

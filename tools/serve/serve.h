@@ -2,7 +2,7 @@
  * clients and the engine's loop. about.c has the model's names and settings. request.c reads JSON requests, members.c
  * has their members, values.c reads values, constraint.c has what an answer must be. answer.c writes answers, calls.c
  * reads calls of tools. seen.c has the log and the metrics. http.c is the HTTP server, framing.c checks heads of
- * requests, connections.c has the connections.
+ * requests, connections.c has the connections. responses.c translates /v1/responses to chats and back.
  *
  * One thread, the engine's, steps the scheduler. Each HTTP connection has a thread, which adds a call to the queue and
  * waits for its texts. */
@@ -53,6 +53,8 @@ typedef struct serve_protocol {
     void (*put_event)(struct serve_call *call, const json_t *chat);
     json_t *(*error_of)(const serve_error *e);
 } serve_protocol;
+
+extern const serve_protocol serve_responses; /* of OpenAI's /v1/responses */
 
 /* One text of an answer: a request of the scheduler. */
 typedef struct serve_choice {
@@ -201,7 +203,7 @@ int serve_loop(serve_server *v, void (*close_port)(void *), void *user);
 /* ---- members.c ---- */
 
 /* Where a member is: SERVE_OPTIONS of a stream; SERVE_TOOL, or its function; SERVE_INPUT, a message of the user or the
- * system; SERVE_RESULT of a tool. */
+ * system; SERVE_RESULT of a tool; SERVE_RESPONSES, or one of its items, tools or other objects. */
 enum {
     SERVE_COMPLETION = 1,
     SERVE_CHAT = 2,
@@ -211,7 +213,9 @@ enum {
     SERVE_ASSISTANT = 32,
     SERVE_RESULT = 64,
     SERVE_TOKENIZE = 128,
-    SERVE_DETOKENIZE = 256
+    SERVE_DETOKENIZE = 256,
+    SERVE_RESPONSES = 512,
+    SERVE_RESPONSES_PART = 1024
 };
 /* Removes members that are ignored, and says of each name once that it is. 0: one would change the text and is not
  * supported, or --strict refuses it; with an error. */

@@ -19,6 +19,7 @@ if(NOT "${GDN_SERVE}" MATCHES "^(OFF|FALSE|NO|0|)$" AND (NOT CMAKE_CROSSCOMPILIN
       tools/serve/members.c
       tools/serve/queue.c
       tools/serve/request.c
+      tools/serve/responses.c
       tools/serve/seen.c
       tools/serve/values.c)
     set(page "${CMAKE_CURRENT_BINARY_DIR}/tools/serve/page.inc.h")
