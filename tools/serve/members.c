@@ -111,7 +111,7 @@ static const struct {
     { RESPONSES, " top_logprobs ", "[0]" },
     { RESPONSES, " context_management ", "[[]]" },
     { RESPONSES, " include ", "[[],[\"reasoning.encrypted_content\"]]" },
-    { RESPONSES, " prompt conversation n logprobs messages ", refuses },
+    { RESPONSES, " prompt conversation n logprobs ", refuses },
     { PART, " defer_loading async ", "[false]" },
     { INPUT, " tool_calls ", "[[]]" },
     { RESULT, " tool_calls ", "[[]]" },

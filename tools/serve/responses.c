@@ -56,22 +56,21 @@ static int wrong(serve_error *e, const char *where, const char *name, const json
 /* A text, or that of an array of parts; NULL: refused. */
 static json_t *text_of(json_t *given, const char *where, const char *name, serve_error *e)
 {
-    static const char types[] = " input_text output_text text reasoning_text summary_text refusal ";
     if (json_is_string(given)) return json_incref(given);
-    if (!json_is_array(given)) (void)wrong(e, where, name, NULL, "a text or an array of its parts is needed");
     json_t *const texts = json_array();
+    if (!json_is_array(given)) (void)wrong(e, where, name, NULL, "a text or an array of its parts is needed");
     for (size_t i = 0; !e->status && i < json_array_size(given); i++) {
         const json_t *const part = json_array_get(given, i), *const type = member(part, "type");
         json_t *const text = member(part, is(type, " refusal ") ? "refusal" : "text");
         char path[96];
         (void)snprintf(path, sizeof path, "%s%s[%zu].", where, name, i);
-        if (!is(type, types)) (void)wrong(e, path, "type", type, "input_text and output_text are allowed");
-        else if (!json_is_string(text)) (void)wrong(e, path, "text", NULL, "a text is needed");
-        else (void)json_array_append(texts, text);
+        if (!is(type, " input_text output_text text reasoning_text summary_text refusal "))
+            (void)wrong(e, path, "type", type, "input_text and output_text are");
+        else if (json_array_append(texts, json_is_string(text) ? text : NULL))
+            (void)wrong(e, path, "text", NULL, "a text is needed");
     }
-    json_t *const made = joined(texts);
-    if (!e->status) return made;
-    json_decref(made);
+    if (!e->status) return joined(texts);
+    json_decref(texts);
     return NULL;
 }
 
@@ -101,36 +100,32 @@ static int add_message(json_t *messages, const char *role, json_t *text)
 {
     json_t *const first = json_array_get(messages, 0);
     if (is_name(role, " assistant ")) return add_text(assistant_of(messages, MESSAGE), "content", "", text);
-    if (is_name(role, " system developer ") && json_array_size(messages) == 1 && !is(member(first, "role"), " user "))
+    if (is_name(role, " system developer ") && json_array_size(messages) == 1 &&
+        is(member(first, "role"), " system developer "))
         return add_text(first, "content", "\n\n", text);
     return !json_array_append_new(messages, json_pack("{s:s, s:o}", "role", role, "content", text));
 }
 
-/* Adds a call of a tool; chats check what it has. */
-static int add_call(json_t *messages, const json_t *item)
+static int add_call(json_t *message, const json_t *item, json_t *id)
 {
-    json_t *const message = assistant_of(messages, CALL);
     json_t *const function =
         json_pack("{s:O*, s:O*}", "name", member(item, "name"), "arguments", member(item, "arguments"));
     if (!member(message, "tool_calls")) set(message, "tool_calls", json_array());
-    return !json_array_append_new(
-        member(message, "tool_calls"),
-        json_pack("{s:O*, s:s, s:o}", "id", member(item, "call_id"), "type", "function", "function", function));
+    return !json_array_append_new(member(message, "tool_calls"),
+                                  json_pack("{s:O*, s:s, s:o}", "id", id, "type", "function", "function", function));
 }
 
-static int read_item(serve_server *v, json_t *messages, json_t *item, size_t i, serve_error *e)
+/* Reads an item. Chats check the members of calls. */
+static int read_item(serve_server *v, json_t *messages, json_t *item, const char *where, serve_error *e)
 {
     json_t *const type = member(item, "type"), *const role = member(item, "role"), *const id = member(item, "call_id");
-    const int call = is(type, " function_call "), result = is(type, " function_call_output "),
-              thinks = is(type, " reasoning ");
+    const int result = is(type, " function_call_output "), thinks = is(type, " reasoning ");
     const int summary = thinks && !json_array_size(member(item, "content"));
     const char *const name = result ? "output" : summary ? "summary" : "content";
-    char where[40];
-    (void)snprintf(where, sizeof where, "input[%zu].", i);
-    if (!call && !result && !thinks && !is(type, " message ") && (type || !role))
-        return wrong(e, where, "type", type, "message, reasoning, function_call and function_call_output are");
+    if (!is(type, " message reasoning function_call function_call_output ") && (type || !role))
+        return wrong(e, where, "type", type, "messages, reasoning, function_call and function_call_output are");
     if (!serve_check_members(v, item, SERVE_RESPONSES_PART, where, e)) return 0;
-    if (call) return add_call(messages, item);
+    if (is(type, " function_call ")) return add_call(assistant_of(messages, CALL), item, id);
     if (!result && !thinks && !is(role, " system developer user assistant "))
         return wrong(e, where, "role", NULL, "system, developer, user and assistant are allowed");
     if (summary && !json_array_size(member(item, name))) return 1; /* another server has encrypted it */
@@ -142,52 +137,47 @@ static int read_item(serve_server *v, json_t *messages, json_t *item, size_t i, 
                                   json_pack("{s:s, s:O*, s:o}", "role", "tool", "tool_call_id", id, "content", text));
 }
 
-static int read_input(serve_server *v, const json_t *body, json_t *chat, serve_error *e)
+static int read_input(serve_server *v, const json_t *body, json_t *messages, serve_error *e)
 {
-    json_t *const instructions = member(body, "instructions"), *const input = member(body, "input"),
-                  *const messages = json_array();
-    int good = !json_object_set_new(chat, "messages", messages);
-    if (instructions && !json_is_string(instructions)) return wrong(e, "", "instructions", NULL, "a text is allowed");
+    json_t *const system = member(body, "instructions"), *const input = member(body, "input");
+    char where[40];
+    if (system && !json_is_string(system)) return wrong(e, "", "instructions", NULL, "a text is allowed");
     if (!json_is_string(input) && !json_array_size(input))
         return wrong(e, "", "input", NULL, "a text or an array of items is needed");
-    if (instructions) good = good && add_message(messages, "system", json_incref(instructions));
-    if (json_is_string(input)) return good && add_message(messages, "user", json_incref(input));
-    for (size_t i = 0; good && i < json_array_size(input); i++)
-        good = read_item(v, messages, json_array_get(input, i), i, e);
-    return good;
+    if (system && !add_message(messages, "system", json_incref(system))) return 0;
+    if (json_is_string(input)) return add_message(messages, "user", json_incref(input));
+    for (size_t i = 0; i < json_array_size(input); i++) {
+        (void)snprintf(where, sizeof where, "input[%zu].", i);
+        if (!read_item(v, messages, json_array_get(input, i), where, e)) return 0;
+    }
+    return 1;
 }
 
-static int read_tools(serve_server *v, const json_t *body, json_t *chat, serve_error *e)
+static int read_tools(serve_server *v, const json_t *body, json_t *made, serve_error *e)
 {
-    json_t *const tools = member(body, "tools"), *const made = json_array();
-    json_t *const choice = member(body, "tool_choice"), *const chosen = member(choice, "name");
-    int good = !json_object_set_new(chat, "tools", made);
+    json_t *const tools = member(body, "tools");
+    char where[40];
     if (tools && !json_is_array(tools)) return wrong(e, "", "tools", NULL, "an array is allowed");
-    for (size_t i = 0; good && i < json_array_size(tools); i++) {
-        json_t *const tool = json_array_get(tools, i), *const name = member(tool, "name");
-        char where[40];
+    for (size_t i = 0; i < json_array_size(tools); i++) {
+        json_t *const tool = json_array_get(tools, i), *const type = member(tool, "type"),
+                      *const name = member(tool, "name");
         (void)snprintf(where, sizeof where, "tools[%zu].", i);
-        if (!is(member(tool, "type"), " function "))
-            return wrong(e, where, "type", member(tool, "type"), "function is");
+        if (!is(type, " function ")) return wrong(e, where, "type", type, "function is");
         if (!serve_check_members(v, tool, SERVE_RESPONSES_PART, where, e)) return 0;
         if (!json_string_length(name)) return wrong(e, where, "name", NULL, "a text is needed");
         json_t *const function =
             json_pack("{s:O, s:O*, s:O*, s:O*}", "name", name, "description", member(tool, "description"), "parameters",
                       member(tool, "parameters"), "strict", member(tool, "strict"));
-        good = !json_array_append_new(made, json_pack("{s:s, s:o}", "type", "function", "function", function));
+        (void)json_array_append_new(made, json_pack("{s:s, s:o}", "type", "function", "function", function));
     }
-    if (chosen && is(member(choice, "type"), " function "))
-        set(chat, "tool_choice", json_pack("{s:s, s:{s:O}}", "type", "function", "function", "name", chosen));
-    else if (choice) set(chat, "tool_choice", json_incref(choice));
-    return good;
+    return 1;
 }
 
 static int read_more(serve_server *v, const json_t *body, json_t *chat, serve_error *e)
 {
     static const char *const objects[] = { "text", "reasoning", "stream_options" };
-    json_t *const format = member(member(body, "text"), "format"),
-                  *const effort = member(member(body, "reasoning"), "effort"),
-                  *const most = member(body, "max_output_tokens");
+    json_t *const format = member(member(body, "text"), "format"), *const choice = member(body, "tool_choice");
+    json_t *const effort = member(member(body, "reasoning"), "effort"), *const name = member(choice, "name");
     for (int i = 0; i < 3; i++) {
         json_t *const object = member(body, objects[i]);
         char where[40];
@@ -200,35 +190,38 @@ static int read_more(serve_server *v, const json_t *body, json_t *chat, serve_er
     if (is(member(format, "type"), " json_schema "))
         set(chat, "response_format", json_pack("{s:s, s:O}", "type", "json_schema", "json_schema", format));
     else if (format) set(chat, "response_format", json_incref(format));
+    if (name && is(member(choice, "type"), " function "))
+        set(chat, "tool_choice", json_pack("{s:s, s:{s:O}}", "type", "function", "function", "name", name));
+    else if (choice) set(chat, "tool_choice", json_incref(choice));
     if (effort) set(chat, "reasoning_effort", json_incref(effort));
-    if (most) set(chat, "max_completion_tokens", json_incref(most));
-    if (json_is_true(member(body, "stream"))) set(chat, "stream_options", json_pack("{s:b}", "include_usage", 1));
     return 1;
 }
 
 /* What an answer says of its request, unless that says otherwise. */
 static const char echoed[] =
-    "{\"background\":false,\"error\":null,\"incomplete_details\":null,\"instructions\":null,\"max_output_tokens\":null,"
-    "\"metadata\":{},\"parallel_tool_calls\":true,\"previous_response_id\":null,\"reasoning\":{\"effort\":null},"
-    "\"store\":false,\"temperature\":null,\"text\":{\"format\":{\"type\":\"text\"}},\"tool_choice\":\"auto\",\"tools\":"
-    "[],"
-    "\"top_logprobs\":0,\"top_p\":null,\"truncation\":\"disabled\",\"usage\":null,\"user\":null}";
+    "{\"error\":null,\"incomplete_details\":null,\"instructions\":null,\"max_output_tokens\":null,\"metadata\":{},"
+    "\"parallel_tool_calls\":true,\"previous_response_id\":null,\"reasoning\":{},\"store\":false,\"temperature\":null,"
+    "\"text\":{\"format\":{\"type\":\"text\"}},\"tool_choice\":\"auto\",\"tools\":[],\"top_p\":null,"
+    "\"truncation\":\"disabled\",\"usage\":null,\"user\":null}";
 
 static json_t *chat_of(serve_server *v, json_t *body, json_t **kept, serve_error *e)
 {
     static const char same[] =
-        " model temperature top_p top_k min_p seed presence_penalty frequency_penalty stream stop"
-        " repeat_penalty repetition_penalty repeat_last_n logit_bias ignore_eos"
-        " parallel_tool_calls chat_template_kwargs ";
-    json_t *const chat = json_object(), *const echo = json_loads(echoed, 0, NULL), *value;
+        " model temperature top_p top_k min_p seed presence_penalty frequency_penalty stop stream "
+        "repeat_penalty repetition_penalty repeat_last_n logit_bias ignore_eos "
+        "parallel_tool_calls chat_template_kwargs ";
+    json_t *const chat = json_pack("{s:[], s:[], s:{s:b}}", "messages", "tools", "stream_options", "include_usage", 1);
+    json_t *const echo = json_loads(echoed, 0, NULL), *value;
     const char *name;
     *kept = json_pack("{s:o, s:[], s:i, s:i, s:s}", "echo", echo, "output", "events", 0, "open", -1, "status",
                       "in_progress");
-    const int good = *kept && serve_check_members(v, body, SERVE_RESPONSES, "", e) && read_input(v, body, chat, e) &&
-                     read_tools(v, body, chat, e) && read_more(v, body, chat, e);
+    const int good = serve_check_members(v, body, SERVE_RESPONSES, "", e) &&
+                     read_input(v, body, member(chat, "messages"), e) &&
+                     read_tools(v, body, member(chat, "tools"), e) && read_more(v, body, chat, e);
     json_object_foreach(body, name, value)
     {
         if (is_name(name, same)) (void)json_object_set(chat, name, value);
+        if (is_name(name, " max_output_tokens ")) (void)json_object_set(chat, "max_completion_tokens", value);
         if (!json_is_null(value) && json_object_get(echo, name)) (void)json_object_set(echo, name, value);
     }
     if (good) return chat;
@@ -238,10 +231,12 @@ static json_t *chat_of(serve_server *v, json_t *body, json_t **kept, serve_error
 
 static json_t *error_of(const serve_error *e)
 {
-    static const char *const names[] = { "messages",          "input",           "max_completion_tokens",
-                                         "max_output_tokens", "response_format", "text.format" };
+    static const char *const names[] = {
+        "messages",        "input",       "max_completion_tokens", "max_output_tokens",
+        "response_format", "text.format", "reasoning_effort",      "reasoning.effort"
+    };
     serve_error own = *e;
-    for (int i = 0; i < 6; i += 2) {
+    for (int i = 0; i < 8; i += 2) {
         const size_t n = strlen(names[i]);
         if (strcmp(e->param, names[i]) != 0 || strncmp(e->message, names[i], n) != 0) continue;
         (void)snprintf(own.param, sizeof own.param, "%s", names[i + 1]);
@@ -252,27 +247,29 @@ static json_t *error_of(const serve_error *e)
 
 /* ---- Answers. A whole one is made as a stream's last event is, without writing the events ---- */
 
-/* The items of an answer: the beginning of their ids, and their names in a chat, here, of their part, and in events. */
+/* The items of an answer: their members in a chat, items without a text, the beginning of ids, parts, names in events.
+ */
 static const struct {
-    const char *id, *of, *type, *part, *event;
-} kinds[] = { { "rs", "reasoning_content", "reasoning", "reasoning_text", "reasoning_text" },
-              { "msg", "content", "message", "output_text", "output_text" },
-              { "fc", "tool_calls", "function_call", NULL, "function_call_arguments" } };
+    const char *of, *item, *id, *part, *event;
+} kinds[] = { { "reasoning_content", "{\"type\":\"reasoning\",\"summary\":[],\"content\":[]}", "rs",
+                "{\"type\":\"reasoning_text\",\"text\":\"\"}", "reasoning_text" },
+              { "content", "{\"type\":\"message\",\"role\":\"assistant\",\"content\":[]}", "msg",
+                "{\"type\":\"output_text\",\"text\":\"\",\"annotations\":[],\"logprobs\":[]}", "output_text" },
+              { "tool_calls", "{\"type\":\"function_call\",\"arguments\":\"\"}", "fc", "null",
+                "function_call_arguments" } };
 
-static json_t *kept(const serve_call *call, const char *name) { return json_object_get(call->kept, name); }
+static json_t *kept(const serve_call *call, const char *name) { return member(call->kept, name); }
 
 /* The kind of the item that is written; -1: none is. */
 static int open_kind(const serve_call *call) { return (int)json_integer_value(kept(call, "open")); }
 
-static const char *id_of(const serve_call *call) { return call->id + strlen("chatcmpl-"); }
-
 /* usage and error: the chat's, or NULL. */
 static json_t *response_of(const serve_call *call, const json_t *usage, const json_t *error)
 {
-    json_t *const r =
-        json_pack("{s:o, s:s, s:I, s:O, s:s, s:O, s:I}", "id", json_sprintf("resp_%s", id_of(call)), "object",
-                  "response", "created_at", (json_int_t)call->created, "status", kept(call, "status"), "model",
-                  call->server->model, "output", kept(call, "output"), "seed", (json_int_t)call->sampling.seed);
+    json_t *const r = json_pack(
+        "{s:o, s:s, s:I, s:O, s:s, s:O, s:I}", "id", json_sprintf("resp_%s", call->id + strlen("chatcmpl-")), "object",
+        "response", "created_at", (json_int_t)call->created, "status", kept(call, "status"), "model",
+        call->server->model, "output", kept(call, "output"), "seed", (json_int_t)call->sampling.seed);
     (void)json_object_update(r, kept(call, "echo"));
     if (error) set(r, "error", json_pack("{s:s, s:O}", "code", "server_error", "message", member(error, "message")));
     if (is(kept(call, "status"), " incomplete "))
@@ -287,52 +284,44 @@ static json_t *response_of(const serve_call *call, const json_t *usage, const js
     return r;
 }
 
-/* Writes response.BEFOREAFTER with members, which it takes. Those of the open item have its place; all but whole items
- * have its id. */
+/* Writes response.BEFOREAFTER with members, which it takes. */
 static void put(serve_call *call, const char *before, const char *after, json_t *with)
 {
-    const int kind = open_kind(call), within = kind >= 0 && !member(with, "item") && !member(with, "response");
-    const json_int_t n = json_integer_value(kept(call, "events")),
-                     index = (json_int_t)json_array_size(kept(call, "output"));
-    json_t *const event =
-        json_pack("{s:o, s:I}", "type", json_sprintf("response.%s%s", before, after), "sequence_number", n);
-    if (!member(with, "response")) set(event, "output_index", json_integer(index));
-    if (within) set(event, "item_id", json_incref(member(kept(call, "item"), "id")));
-    if (within && kind != CALL) set(event, "content_index", json_integer(0));
-    if (within && kind == MESSAGE && !member(with, "part")) set(event, "logprobs", json_array());
-    (void)json_object_update(event, with);
-    json_decref(with);
+    const json_int_t n = json_integer_value(kept(call, "events"));
+    set(with, "type", json_sprintf("response.%s%s", before, after));
+    set(with, "sequence_number", json_integer(n));
     set(call->kept, "events", json_integer(n + 1));
     if (call->stream) (void)fprintf(call->events, "event: response.%s%s\ndata: ", before, after);
-    if (call->stream && json_dumpf(event, call->events, JSON_COMPACT)) call->over = -1;
+    if (call->stream && json_dumpf(with, call->events, JSON_COMPACT)) call->over = -1;
     if (call->stream) (void)fputs("\n\n", call->events);
-    json_decref(event);
+    json_decref(with);
 }
 
-static void put_response(serve_call *call, const char *name, const json_t *usage, const json_t *error)
+/* Writes an event of the open item: with the item itself, or else with its id. */
+static void put_of_item(serve_call *call, const char *before, const char *after, const char *name, json_t *value)
 {
-    put(call, name, "", json_pack("{s:o}", "response", response_of(call, usage, error)));
-}
-
-static json_t *part_of(int kind, json_t *text)
-{
-    json_t *const part = json_pack("{s:s, s:o}", "type", kinds[kind].part, "text", text);
-    for (int i = 0; kind == MESSAGE && i < 2; i++) set(part, i ? "logprobs" : "annotations", json_array());
-    return part;
+    const int kind = open_kind(call), whole = value == kept(call, "item"), is_part = value == kept(call, "part");
+    json_t *const with =
+        json_pack("{s:i, s:O}", "output_index", (int)json_array_size(kept(call, "output")), name, value);
+    if (!whole) (void)json_object_set(with, "item_id", member(kept(call, "item"), "id"));
+    if (!whole && kind != CALL) set(with, "content_index", json_integer(0));
+    if (!whole && !is_part && kind == MESSAGE) set(with, "logprobs", json_array());
+    if (!strcmp(name, "arguments")) (void)json_object_set(with, "name", member(kept(call, "item"), "name"));
+    put(call, before, after, with);
 }
 
 static void close_item(serve_call *call, const char *status)
 {
     const int kind = open_kind(call);
     if (kind < 0) return;
-    json_t *const item = kept(call, "item"), *const text = joined(json_incref(kept(call, "texts")));
-    json_t *const part = kind == CALL ? NULL : part_of(kind, json_incref(text));
+    json_t *const item = kept(call, "item"), *const part = kept(call, "part"),
+                  *const text = joined(json_incref(kept(call, "texts")));
     set(item, "status", json_string(part ? status : "completed"));
-    set(item, part ? "content" : "arguments", part ? json_pack("[O]", part) : json_incref(text));
-    put(call, kinds[kind].event, ".done",
-        json_pack("{s:o, s:O*}", part ? "text" : "arguments", text, "name", member(item, "name")));
-    if (part) put(call, "content_part", ".done", json_pack("{s:o}", "part", part));
-    put(call, "output_item", ".done", json_pack("{s:O}", "item", item));
+    set(part ? part : item, part ? "text" : "arguments", text);
+    if (part) set(item, "content", json_pack("[O]", part));
+    put_of_item(call, kinds[kind].event, ".done", part ? "text" : "arguments", text);
+    if (part) put_of_item(call, "content_part", ".done", "part", part);
+    put_of_item(call, "output_item", ".done", "item", item);
     (void)json_array_append(kept(call, "output"), item);
     set(call->kept, "open", json_integer(-1));
 }
@@ -341,18 +330,19 @@ static void close_item(serve_call *call, const char *status)
 static void open_item(serve_call *call, int kind, const json_t *tool)
 {
     close_item(call, "completed");
-    json_t *const item =
-        json_pack("{s:o, s:s, s:s, s:o*, s:O*, s:O*}", "id",
-                  json_sprintf("%s_%s_%zu", kinds[kind].id, id_of(call), json_array_size(kept(call, "output"))), "type",
-                  kinds[kind].type, "status", "in_progress", "content", tool ? NULL : json_array(), "call_id",
-                  member(tool, "id"), "name", member(member(tool, "function"), "name"));
-    if (kind == REASONING) set(item, "summary", json_array());
-    else set(item, tool ? "arguments" : "role", json_string(tool ? "" : "assistant"));
+    json_t *const item = json_loads(kinds[kind].item, 0, NULL);
+    set(item, "id",
+        json_sprintf("%s_%s_%zu", kinds[kind].id, call->id + strlen("chatcmpl-"),
+                     json_array_size(kept(call, "output"))));
+    set(item, "status", json_string("in_progress"));
+    if (tool) (void)json_object_set(item, "call_id", member(tool, "id"));
+    if (tool) (void)json_object_set(item, "name", member(member(tool, "function"), "name"));
     set(call->kept, "open", json_integer(kind));
     set(call->kept, "item", item);
+    set(call->kept, "part", json_loads(kinds[kind].part, JSON_DECODE_ANY, NULL));
     set(call->kept, "texts", json_array());
-    put(call, "output_item", ".added", json_pack("{s:O}", "item", item));
-    if (!tool) put(call, "content_part", ".added", json_pack("{s:o}", "part", part_of(kind, json_string(""))));
+    put_of_item(call, "output_item", ".added", "item", item);
+    if (!tool) put_of_item(call, "content_part", ".added", "part", kept(call, "part"));
 }
 
 static void add_delta(serve_call *call, int kind, json_t *text)
@@ -360,7 +350,7 @@ static void add_delta(serve_call *call, int kind, json_t *text)
     if (!json_string_length(text)) return;
     if (open_kind(call) != kind) open_item(call, kind, NULL);
     (void)json_array_append(kept(call, "texts"), text);
-    put(call, kinds[kind].event, ".delta", json_pack("{s:O}", "delta", text));
+    put_of_item(call, kinds[kind].event, ".delta", "delta", text);
 }
 
 /* Takes what a chat's answer or event has of the message, and the reason for its end. */
@@ -392,12 +382,15 @@ static json_t *answer_of(serve_call *call, json_t *chat)
 
 static void put_event(serve_call *call, const json_t *chat)
 {
+    static const char *const first[] = { "created", "in_progress" };
     const json_t *const usage = member(chat, "usage"), *const error = member(chat, "error");
     for (int i = 0; i < 2 && chat && json_integer_value(kept(call, "events")) == i; i++)
-        put_response(call, i ? "in_progress" : "created", NULL, NULL);
+        put(call, first[i], "", json_pack("{s:o}", "response", response_of(call, NULL, NULL)));
     take(call, chat);
     if (error) set(call->kept, "status", json_string("failed"));
-    if (error || usage) put_response(call, json_string_value(kept(call, "status")), usage, error);
+    if (error || usage)
+        put(call, json_string_value(kept(call, "status")), "",
+            json_pack("{s:o}", "response", response_of(call, usage, error)));
 }
 
 const serve_protocol serve_responses = { chat_of, answer_of, put_event, error_of };
