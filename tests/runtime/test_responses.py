@@ -153,24 +153,29 @@ def conversations(folder):
     """Options drawn together: conversations, tools, thinking, stops, lengths and samplers."""
     (folder / "form").write_text(THINKS)
     model = model_of(folder)
-    draw, found = random.Random(4), collections.Counter()
+    draw, found, forced = random.Random(4), collections.Counter(), 0
     with server("--chat-template", folder / "form", model=model) as s:
-        for i in range(24 if BRIEF else 72):
+        for i in range(40 if BRIEF else 120):
             more = {k: v for k, v in {"temperature": draw.choice((0, 0.7, 1.2)), "seed": draw.randrange(100), "top_p": draw.choice((None, 0.9)), "top_k": draw.choice((None, 20)), "min_p": draw.choice((None, 0.02)), "stop": draw.choice((None, "END", ["END", "LORD"])),
                                       "parallel_tool_calls": draw.choice((None, True, False)), "presence_penalty": draw.choice((None, 0.3)), "chat_template_kwargs": draw.choice((None, {"enable_thinking": False}))}.items() if v is not None}
             (body, messages), n = TALKS[i % len(TALKS)], draw.choice((1, 30, 60, 120))
             body, chat = {**body, **more, "max_output_tokens": n}, {"messages": messages, **more, "max_tokens": n}
             if draw.random() < 0.8:
                 body, chat = {**body, "tools": FLAT}, {**chat, "tools": TOOLS}
-                if draw.random() < 0.2:
-                    body, chat = {**body, "tool_choice": "none"}, {**chat, "tool_choice": "none"}
+                choice = draw.choice(("auto", "auto", "auto", "none", "required", "weather"))
+                if choice in ("required", "weather") and "stop" not in more:
+                    forced += 1
+                    body["tools"], chat["tools"] = [{**FLAT[0], "strict": True}, FLAT[1]], [{"type": "function", "function": {**TOOLS[0]["function"], "strict": True}}, TOOLS[1]]
+                if choice in ("auto", "none") or "stop" not in more:  # a stop string would cut a call
+                    body["tool_choice"] = {"type": "function", "name": choice} if choice == "weather" else choice
+                    chat["tool_choice"] = {"type": "function", "function": {"name": choice}} if choice == "weather" else choice
             if draw.random() < 0.3:
                 body, chat = {**body, "reasoning": {"effort": "low", "summary": "auto"}}, {**chat, "reasoning_effort": "low"}
             choice, whole, streamed, _ = same(s, body, chat, f"{i} {body}")
             message = choice["message"]
             found.update({"reasoning": bool(message.get("reasoning_content")), "content": bool(message["content"]), "calls": bool(message.get("tool_calls")), "several": len(message.get("tool_calls", [])) > 1, "nothing": not message["content"] and not message.get("tool_calls"),
                           "later content": len(streamed["output"]) > len(whole["output"]), choice["finish_reason"]: True})
-    require(all(found[k] > 1 for k in ("reasoning", "content", "calls", "several", "nothing", "later content", "stop", "length", "tool_calls")), f"what was drawn: {found}")
+    require(all(found[k] for k in ("reasoning", "content", "calls", "several", "nothing", "later content", "stop", "length", "tool_calls")) and forced, f"what was drawn: {found}")
 
 
 def turns(folder):

@@ -4,14 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/serve/serve.h"
-
-/* A member; NULL: it is absent or null. */
-static json_t *member(const json_t *object, const char *name)
-{
-    json_t *const value = json_object_get(object, name);
-    return json_is_null(value) ? NULL : value;
-}
+#include "tools/serve/values.h"
 
 static void set(json_t *object, const char *name, json_t *value) { (void)json_object_set_new(object, name, value); }
 
@@ -49,8 +42,9 @@ static int wrong(serve_error *e, const char *where, const char *name, const json
     const char *const text = json_string_value(given);
     char path[128];
     (void)snprintf(path, sizeof path, "%s%s", where, name);
-    return serve_fail(e, 400, text ? "unsupported_parameter" : "invalid_value", path, "%s: %.60s%s%s", path,
-                      text ? text : "", text ? " is not supported by this server; " : "", allowed);
+    if (!text) return serve_wrong(e, path, allowed);
+    return serve_fail(e, 400, "unsupported_parameter", path, "%s: %.60s is not supported by this server; %s", path,
+                      text, allowed);
 }
 
 /* A text, or that of an array of parts; NULL: refused. */
@@ -60,8 +54,8 @@ static json_t *text_of(json_t *given, const char *where, const char *name, serve
     json_t *const texts = json_array();
     if (!json_is_array(given)) (void)wrong(e, where, name, NULL, "a text or an array of its parts is needed");
     for (size_t i = 0; !e->status && i < json_array_size(given); i++) {
-        const json_t *const part = json_array_get(given, i), *const type = member(part, "type");
-        json_t *const text = member(part, is(type, " refusal ") ? "refusal" : "text");
+        const json_t *const part = json_array_get(given, i), *const type = serve_member(part, "type");
+        json_t *const text = serve_member(part, is(type, " refusal ") ? "refusal" : "text");
         char path[96];
         (void)snprintf(path, sizeof path, "%s%s[%zu].", where, name, i);
         if (!is(type, " input_text output_text text reasoning_text summary_text refusal "))
@@ -80,9 +74,9 @@ enum { REASONING, MESSAGE, CALL };
 static json_t *assistant_of(json_t *messages, int kind)
 {
     json_t *last = json_array_get(messages, json_array_size(messages) - 1);
-    const int said = member(last, "content") != NULL, called = member(last, "tool_calls") != NULL;
+    const int said = serve_member(last, "content") != NULL, called = serve_member(last, "tool_calls") != NULL;
     const int goes_on = kind == CALL || (kind == MESSAGE ? !said || called : !said && !called);
-    if (goes_on && is(member(last, "role"), " assistant ")) return last;
+    if (goes_on && is(serve_member(last, "role"), " assistant ")) return last;
     last = json_pack("{s:s}", "role", "assistant");
     return json_array_append_new(messages, last) ? NULL : last;
 }
@@ -90,7 +84,7 @@ static json_t *assistant_of(json_t *messages, int kind)
 /* Adds a text, which it takes, to that of a message. */
 static int add_text(json_t *message, const char *name, const char *between, json_t *text)
 {
-    json_t *const before = member(message, name);
+    json_t *const before = serve_member(message, name);
     return text &&
            !json_object_set_new(message, name, before ? joined(json_pack("[O, s, o]", before, between, text)) : text);
 }
@@ -101,7 +95,7 @@ static int add_message(json_t *messages, const char *role, json_t *text)
     json_t *const first = json_array_get(messages, 0);
     if (is_name(role, " assistant ")) return add_text(assistant_of(messages, MESSAGE), "content", "", text);
     if (is_name(role, " system developer ") && json_array_size(messages) == 1 &&
-        is(member(first, "role"), " system developer "))
+        is(serve_member(first, "role"), " system developer "))
         return add_text(first, "content", "\n\n", text);
     return !json_array_append_new(messages, json_pack("{s:s, s:o}", "role", role, "content", text));
 }
@@ -109,18 +103,19 @@ static int add_message(json_t *messages, const char *role, json_t *text)
 static int add_call(json_t *message, const json_t *item, json_t *id)
 {
     json_t *const function =
-        json_pack("{s:O*, s:O*}", "name", member(item, "name"), "arguments", member(item, "arguments"));
-    if (!member(message, "tool_calls")) set(message, "tool_calls", json_array());
-    return !json_array_append_new(member(message, "tool_calls"),
+        json_pack("{s:O*, s:O*}", "name", serve_member(item, "name"), "arguments", serve_member(item, "arguments"));
+    if (!serve_member(message, "tool_calls")) set(message, "tool_calls", json_array());
+    return !json_array_append_new(serve_member(message, "tool_calls"),
                                   json_pack("{s:O*, s:s, s:o}", "id", id, "type", "function", "function", function));
 }
 
 /* Reads an item. Chats check the members of calls. */
 static int read_item(serve_server *v, json_t *messages, json_t *item, const char *where, serve_error *e)
 {
-    json_t *const type = member(item, "type"), *const role = member(item, "role"), *const id = member(item, "call_id");
+    json_t *const type = serve_member(item, "type"), *const role = serve_member(item, "role"),
+                  *const id = serve_member(item, "call_id");
     const int result = is(type, " function_call_output "), thinks = is(type, " reasoning ");
-    const int summary = thinks && !json_array_size(member(item, "content"));
+    const int summary = thinks && !json_array_size(serve_member(item, "content"));
     const char *const name = result ? "output" : summary ? "summary" : "content";
     if (!is(type, " message reasoning function_call function_call_output ") && (type || !role))
         return wrong(e, where, "type", type, "messages, reasoning, function_call and function_call_output are");
@@ -128,8 +123,8 @@ static int read_item(serve_server *v, json_t *messages, json_t *item, const char
     if (is(type, " function_call ")) return add_call(assistant_of(messages, CALL), item, id);
     if (!result && !thinks && !is(role, " system developer user assistant "))
         return wrong(e, where, "role", NULL, "system, developer, user and assistant are allowed");
-    if (summary && !json_array_size(member(item, name))) return 1; /* another server has encrypted it */
-    json_t *const text = text_of(member(item, name), where, name, e);
+    if (summary && !json_array_size(serve_member(item, name))) return 1; /* another server has encrypted it */
+    json_t *const text = text_of(serve_member(item, name), where, name, e);
     if (!text) return 0;
     if (thinks) return add_text(assistant_of(messages, REASONING), "reasoning_content", "\n", text);
     if (!result) return add_message(messages, json_string_value(role), text);
@@ -139,7 +134,7 @@ static int read_item(serve_server *v, json_t *messages, json_t *item, const char
 
 static int read_input(serve_server *v, const json_t *body, json_t *messages, serve_error *e)
 {
-    json_t *const system = member(body, "instructions"), *const input = member(body, "input");
+    json_t *const system = serve_member(body, "instructions"), *const input = serve_member(body, "input");
     char where[40];
     if (system && !json_is_string(system)) return wrong(e, "", "instructions", NULL, "a text is allowed");
     if (!json_is_string(input) && !json_array_size(input))
@@ -155,19 +150,19 @@ static int read_input(serve_server *v, const json_t *body, json_t *messages, ser
 
 static int read_tools(serve_server *v, const json_t *body, json_t *made, serve_error *e)
 {
-    json_t *const tools = member(body, "tools");
+    json_t *const tools = serve_member(body, "tools");
     char where[40];
     if (tools && !json_is_array(tools)) return wrong(e, "", "tools", NULL, "an array is allowed");
     for (size_t i = 0; i < json_array_size(tools); i++) {
-        json_t *const tool = json_array_get(tools, i), *const type = member(tool, "type"),
-                      *const name = member(tool, "name");
+        json_t *const tool = json_array_get(tools, i), *const type = serve_member(tool, "type"),
+                      *const name = serve_member(tool, "name");
         (void)snprintf(where, sizeof where, "tools[%zu].", i);
         if (!is(type, " function ")) return wrong(e, where, "type", type, "function is");
         if (!serve_check_members(v, tool, SERVE_RESPONSES_PART, where, e)) return 0;
         if (!json_string_length(name)) return wrong(e, where, "name", NULL, "a text is needed");
         json_t *const function =
-            json_pack("{s:O, s:O*, s:O*, s:O*}", "name", name, "description", member(tool, "description"), "parameters",
-                      member(tool, "parameters"), "strict", member(tool, "strict"));
+            json_pack("{s:O, s:O*, s:O*, s:O*}", "name", name, "description", serve_member(tool, "description"),
+                      "parameters", serve_member(tool, "parameters"), "strict", serve_member(tool, "strict"));
         (void)json_array_append_new(made, json_pack("{s:s, s:o}", "type", "function", "function", function));
     }
     return 1;
@@ -176,21 +171,23 @@ static int read_tools(serve_server *v, const json_t *body, json_t *made, serve_e
 static int read_more(serve_server *v, const json_t *body, json_t *chat, serve_error *e)
 {
     static const char *const objects[] = { "text", "reasoning", "stream_options" };
-    json_t *const format = member(member(body, "text"), "format"), *const choice = member(body, "tool_choice");
-    json_t *const effort = member(member(body, "reasoning"), "effort"), *const name = member(choice, "name");
+    json_t *const format = serve_member(serve_member(body, "text"), "format"), *const choice =
+                                                                                   serve_member(body, "tool_choice");
+    json_t *const effort = serve_member(serve_member(body, "reasoning"), "effort"), *const name =
+                                                                                        serve_member(choice, "name");
     for (int i = 0; i < 3; i++) {
-        json_t *const object = member(body, objects[i]);
+        json_t *const object = serve_member(body, objects[i]);
         char where[40];
         (void)snprintf(where, sizeof where, "%s.", objects[i]);
         if (object && !json_is_object(object)) return wrong(e, "", objects[i], NULL, "an object is allowed");
         if (!serve_check_members(v, object, i < 2 ? SERVE_RESPONSES_PART : SERVE_OPTIONS, where, e)) return 0;
     }
-    if (member(body, "previous_response_id"))
+    if (serve_member(body, "previous_response_id"))
         return wrong(e, "", "previous_response_id", NULL, "this server stores nothing; input has the conversation");
-    if (is(member(format, "type"), " json_schema "))
+    if (is(serve_member(format, "type"), " json_schema "))
         set(chat, "response_format", json_pack("{s:s, s:O}", "type", "json_schema", "json_schema", format));
     else if (format) set(chat, "response_format", json_incref(format));
-    if (name && is(member(choice, "type"), " function "))
+    if (name && is(serve_member(choice, "type"), " function "))
         set(chat, "tool_choice", json_pack("{s:s, s:{s:O}}", "type", "function", "function", "name", name));
     else if (choice) set(chat, "tool_choice", json_incref(choice));
     if (effort) set(chat, "reasoning_effort", json_incref(effort));
@@ -206,18 +203,17 @@ static const char echoed[] =
 
 static json_t *chat_of(serve_server *v, json_t *body, json_t **kept, serve_error *e)
 {
-    static const char same[] =
-        " model temperature top_p top_k min_p seed presence_penalty frequency_penalty stop stream "
-        "repeat_penalty repetition_penalty repeat_last_n logit_bias ignore_eos "
-        "parallel_tool_calls chat_template_kwargs ";
+    static const char same[] = " model temperature top_p top_k min_p seed presence_penalty frequency_penalty"
+                               " repeat_penalty repetition_penalty repeat_last_n logit_bias stop ignore_eos stream"
+                               " parallel_tool_calls chat_template_kwargs ";
     json_t *const chat = json_pack("{s:[], s:[], s:{s:b}}", "messages", "tools", "stream_options", "include_usage", 1);
     json_t *const echo = json_loads(echoed, 0, NULL), *value;
     const char *name;
     *kept = json_pack("{s:o, s:[], s:i, s:i, s:s}", "echo", echo, "output", "events", 0, "open", -1, "status",
                       "in_progress");
     const int good = serve_check_members(v, body, SERVE_RESPONSES, "", e) &&
-                     read_input(v, body, member(chat, "messages"), e) &&
-                     read_tools(v, body, member(chat, "tools"), e) && read_more(v, body, chat, e);
+                     read_input(v, body, serve_member(chat, "messages"), e) &&
+                     read_tools(v, body, serve_member(chat, "tools"), e) && read_more(v, body, chat, e);
     json_object_foreach(body, name, value)
     {
         if (is_name(name, same)) (void)json_object_set(chat, name, value);
@@ -247,8 +243,7 @@ static json_t *error_of(const serve_error *e)
 
 /* ---- Answers. A whole one is made as a stream's last event is, without writing the events ---- */
 
-/* The items of an answer: their members in a chat, items without a text, the beginning of ids, parts, names in events.
- */
+/* Items of an answer: the member of a chat, the item and its part without a text, the id's beginning, and events. */
 static const struct {
     const char *of, *item, *id, *part, *event;
 } kinds[] = { { "reasoning_content", "{\"type\":\"reasoning\",\"summary\":[],\"content\":[]}", "rs",
@@ -258,7 +253,7 @@ static const struct {
               { "tool_calls", "{\"type\":\"function_call\",\"arguments\":\"\"}", "fc", "null",
                 "function_call_arguments" } };
 
-static json_t *kept(const serve_call *call, const char *name) { return member(call->kept, name); }
+static json_t *kept(const serve_call *call, const char *name) { return serve_member(call->kept, name); }
 
 /* The kind of the item that is written; -1: none is. */
 static int open_kind(const serve_call *call) { return (int)json_integer_value(kept(call, "open")); }
@@ -271,16 +266,17 @@ static json_t *response_of(const serve_call *call, const json_t *usage, const js
         "response", "created_at", (json_int_t)call->created, "status", kept(call, "status"), "model",
         call->server->model, "output", kept(call, "output"), "seed", (json_int_t)call->sampling.seed);
     (void)json_object_update(r, kept(call, "echo"));
-    if (error) set(r, "error", json_pack("{s:s, s:O}", "code", "server_error", "message", member(error, "message")));
+    if (error)
+        set(r, "error", json_pack("{s:s, s:O}", "code", "server_error", "message", serve_member(error, "message")));
     if (is(kept(call, "status"), " incomplete "))
         set(r, "incomplete_details", json_pack("{s:s}", "reason", "max_output_tokens"));
     if (usage)
         set(r, "usage",
-            json_pack("{s:O, s:{s:O, s:i}, s:O, s:{s:i}, s:O}", "input_tokens", member(usage, "prompt_tokens"),
+            json_pack("{s:O, s:{s:O, s:i}, s:O, s:{s:i}, s:O}", "input_tokens", serve_member(usage, "prompt_tokens"),
                       "input_tokens_details", "cached_tokens",
-                      member(member(usage, "prompt_tokens_details"), "cached_tokens"), "cache_write_tokens", 0,
-                      "output_tokens", member(usage, "completion_tokens"), "output_tokens_details", "reasoning_tokens",
-                      0, "total_tokens", member(usage, "total_tokens")));
+                      serve_member(serve_member(usage, "prompt_tokens_details"), "cached_tokens"), "cache_write_tokens",
+                      0, "output_tokens", serve_member(usage, "completion_tokens"), "output_tokens_details",
+                      "reasoning_tokens", 0, "total_tokens", serve_member(usage, "total_tokens")));
     return r;
 }
 
@@ -303,10 +299,10 @@ static void put_of_item(serve_call *call, const char *before, const char *after,
     const int kind = open_kind(call), whole = value == kept(call, "item"), is_part = value == kept(call, "part");
     json_t *const with =
         json_pack("{s:i, s:O}", "output_index", (int)json_array_size(kept(call, "output")), name, value);
-    if (!whole) (void)json_object_set(with, "item_id", member(kept(call, "item"), "id"));
+    if (!whole) (void)json_object_set(with, "item_id", serve_member(kept(call, "item"), "id"));
     if (!whole && kind != CALL) set(with, "content_index", json_integer(0));
     if (!whole && !is_part && kind == MESSAGE) set(with, "logprobs", json_array());
-    if (!strcmp(name, "arguments")) (void)json_object_set(with, "name", member(kept(call, "item"), "name"));
+    if (!strcmp(name, "arguments")) (void)json_object_set(with, "name", serve_member(kept(call, "item"), "name"));
     put(call, before, after, with);
 }
 
@@ -335,8 +331,8 @@ static void open_item(serve_call *call, int kind, const json_t *tool)
         json_sprintf("%s_%s_%zu", kinds[kind].id, call->id + strlen("chatcmpl-"),
                      json_array_size(kept(call, "output"))));
     set(item, "status", json_string("in_progress"));
-    if (tool) (void)json_object_set(item, "call_id", member(tool, "id"));
-    if (tool) (void)json_object_set(item, "name", member(member(tool, "function"), "name"));
+    if (tool) (void)json_object_set(item, "call_id", serve_member(tool, "id"));
+    if (tool) (void)json_object_set(item, "name", serve_member(serve_member(tool, "function"), "name"));
     set(call->kept, "open", json_integer(kind));
     set(call->kept, "item", item);
     set(call->kept, "part", json_loads(kinds[kind].part, JSON_DECODE_ANY, NULL));
@@ -356,15 +352,15 @@ static void add_delta(serve_call *call, int kind, json_t *text)
 /* Takes what a chat's answer or event has of the message, and the reason for its end. */
 static void take(serve_call *call, const json_t *chat)
 {
-    const json_t *const choice = json_array_get(member(chat, "choices"), 0), *const reason =
-                                                                                 member(choice, "finish_reason");
-    const json_t *const message = member(choice, call->stream ? "delta" : "message"), *const calls =
-                                                                                          member(message, "tool_calls");
-    for (int kind = REASONING; kind <= MESSAGE; kind++) add_delta(call, kind, member(message, kinds[kind].of));
+    const json_t *const choice = json_array_get(serve_member(chat, "choices"), 0);
+    const json_t *const message = serve_member(choice, call->stream ? "delta" : "message");
+    const json_t *const calls = serve_member(message, "tool_calls"), *const reason =
+                                                                         serve_member(choice, "finish_reason");
+    for (int kind = REASONING; kind <= MESSAGE; kind++) add_delta(call, kind, serve_member(message, kinds[kind].of));
     for (size_t i = 0; i < json_array_size(calls); i++) {
         const json_t *const one = json_array_get(calls, i);
-        if (member(one, "id")) open_item(call, CALL, one);
-        add_delta(call, CALL, member(member(one, "function"), "arguments"));
+        if (serve_member(one, "id")) open_item(call, CALL, one);
+        add_delta(call, CALL, serve_member(serve_member(one, "function"), "arguments"));
     }
     if (!reason) return;
     if (is(reason, " stop ") && open_kind(call) <= REASONING) open_item(call, MESSAGE, NULL); /* an empty one */
@@ -375,7 +371,7 @@ static void take(serve_call *call, const json_t *chat)
 static json_t *answer_of(serve_call *call, json_t *chat)
 {
     take(call, chat);
-    json_t *const answer = response_of(call, member(chat, "usage"), NULL);
+    json_t *const answer = response_of(call, serve_member(chat, "usage"), NULL);
     json_decref(chat);
     return answer;
 }
@@ -383,7 +379,7 @@ static json_t *answer_of(serve_call *call, json_t *chat)
 static void put_event(serve_call *call, const json_t *chat)
 {
     static const char *const first[] = { "created", "in_progress" };
-    const json_t *const usage = member(chat, "usage"), *const error = member(chat, "error");
+    const json_t *const usage = serve_member(chat, "usage"), *const error = serve_member(chat, "error");
     for (int i = 0; i < 2 && chat && json_integer_value(kept(call, "events")) == i; i++)
         put(call, first[i], "", json_pack("{s:o}", "response", response_of(call, NULL, NULL)));
     take(call, chat);

@@ -203,7 +203,7 @@ int serve_loop(serve_server *v, void (*close_port)(void *), void *user);
 /* ---- members.c ---- */
 
 /* Where a member is: SERVE_OPTIONS of a stream; SERVE_TOOL, or its function; SERVE_INPUT, a message of the user or the
- * system; SERVE_RESULT of a tool; SERVE_RESPONSES, or one of its items, tools or other objects. */
+ * system; SERVE_RESULT of a tool. SERVE_RESPONSES_PART is an item, a tool or another object of SERVE_RESPONSES. */
 enum {
     SERVE_COMPLETION = 1,
     SERVE_CHAT = 2,
