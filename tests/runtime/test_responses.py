@@ -106,7 +106,7 @@ def parts_of(answer):
     found = {"reasoning": "", "message": "", "function_call": []}
     for i, item in enumerate(answer["output"]):
         members = {"reasoning": {"summary", "content"}, "message": {"role", "content"}, "function_call": {"call_id", "name", "arguments"}}[item["type"]]
-        require(set(item) == {"id", "type", "status"} | members, f"the members of {item}")
+        require(set(item) == {"id", "type", "status"} | members and item["id"].startswith({"reasoning": "rs_", "message": "msg_", "function_call": "fc_"}[item["type"]]), f"the members of {item}")
         last = i + 1 == len(answer["output"]) and item["type"] != "function_call"
         require(item["status"] == (answer["status"] if last else "completed"), f"the status of {item} of {answer}")
         if item["type"] == "function_call":
@@ -227,7 +227,7 @@ def members(folder):
         part = {"type": "input_image", "image_url": "data:"}
         for param, more in (("input[0].content[1].type", {"input": [{"role": "user", "content": [text("input_text", "x"), part]}]}), ("input[1].output[0].type", {"input": [USER, {"type": "function_call_output", "call_id": "c", "output": [part]}]}),
                             ("input[0].content[0].text", {"input": [{"role": "user", "content": [{"type": "input_text"}]}]}), ("input[0].content", {"input": [{"role": "user"}]}), ("input[0].role", {"input": [{"role": "tool", "content": "x"}]}),
-                            ("input[0].role", {"input": [{"type": "message", "content": "x"}]}), ("input", {"input": None}), ("input", {"input": 3}), ("input", {"input": []}), ("input", {"input": "x " * 9000}), ("instructions", {"instructions": ["x"]}), ("tools", {"tools": {}}),
+                            ("input[0].role", {"input": [{"type": "message", "content": "x"}]}), ("input", {"input": None}), ("input", {"input": 3}), ("input", {"input": []}), ("input", {"input": "x " * 9000}), ("instructions", {"instructions": ["x"]}), ("tools", {"tools": {}}), ("tools", {"tools": [{**FLAT[1], "strict": True, "parameters": {"type": "object", "properties": {"a": {"type": "string", "pattern": "a"}}}}]}),
                             ("tools[0].name", {"tools": [{"type": "function", "function": {"name": "f"}}]}), ("previous_response_id", {"previous_response_id": "resp_1"}), ("conversation", {"conversation": "c"}), ("include", {"include": ["message.output_text.logprobs"]}),
                             ("background", {"background": True}), ("truncation", {"truncation": "auto"}), ("top_logprobs", {"top_logprobs": 2}), ("prompt", {"prompt": {"id": "x"}}), ("input", {"input": None, "messages": [USER]}), ("max_output_tokens", {"max_output_tokens": 0}),
                             ("max_output_tokens", {"max_output_tokens": "x"}), ("text", {"text": "x"}), ("text.format", {"text": {"format": {"type": "grammar"}}}), ("reasoning", {"reasoning": "low"}), ("reasoning.effort", {"reasoning": {"effort": 3}}),
