@@ -19,7 +19,7 @@ static const command commands[] = {
     { "bench", "time the kernels against the limits of this machine", gdn_bench_main },
 #if GDN_HAVE_RUNTIME
     { "run", "generate text with a hybrid model from a GGUF file", gdn_run_main },
-    { "serve", "serve a model over HTTP, with OpenAI's interface", gdn_serve_main },
+    { "serve", "serve a model over HTTP, with OpenAI's interface and Anthropic's", gdn_serve_main },
 #endif
 };
 enum { N_COMMANDS = sizeof commands / sizeof commands[0] };

@@ -27,8 +27,12 @@ static int ends_at_string(run_text *t, size_t before, const run_bytes *stop, int
         for (size_t at = old > t->begin ? old : t->begin; at < first; at++) {
             const size_t here = t->n - at < n ? t->n - at : n;
             if (memcmp(t->bytes + at, string, here) != 0) continue;
-            if (here == n) first = at;
-            else if (t->n - at > t->held) t->held = t->n - at;
+            if (here == n) {
+                first = at;
+                t->stop = i + 1;
+            } else if (t->n - at > t->held) {
+                t->held = t->n - at;
+            }
         }
     }
     if (first == t->n) return 0;

@@ -16,6 +16,7 @@ typedef struct run_text {
     char *bytes;          /* terminated; NULL before the first token                 */
     size_t n, room, held; /* held: bytes at the end that may begin a stop string */
     size_t begin;         /* no stop string begins before it */
+    int stop;             /* 1 + the number of the stop string that ended it */
 } run_text;
 
 enum { RUN_MORE, RUN_STRING, RUN_LOST, RUN_NO_MEMORY }; /* continue; the text ends at a stop string; writing failed */

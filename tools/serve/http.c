@@ -49,6 +49,8 @@ enum {
     TOKENIZE,
     DETOKENIZE,
     APPLY_TEMPLATE,
+    MESSAGES,
+    COUNT_TOKENS,
     HEALTH,
     METRICS,
     N_ENDPOINTS,
@@ -58,18 +60,22 @@ enum {
 static const struct {
     const char *method, *path;
     const serve_protocol *protocol;
-} endpoints[N_ENDPOINTS] = { { "GET", "/" },
-                             { "GET", "/models" },
-                             { "GET", "/models/" },
-                             { "GET", "/props" },
-                             { "POST", "/completions" },
-                             { "POST", "/chat/completions" },
-                             { "POST", "/responses", &serve_responses },
-                             { "POST", "/tokenize" },
-                             { "POST", "/detokenize" },
-                             { "POST", "/apply-template" },
-                             { "GET", "/health" },
-                             { "GET", "/metrics" } };
+} endpoints[N_ENDPOINTS] = {
+    { "GET", "/", NULL },
+    { "GET", "/models", NULL },
+    { "GET", "/models/", NULL },
+    { "GET", "/props", NULL },
+    { "POST", "/completions", NULL },
+    { "POST", "/chat/completions", NULL },
+    { "POST", "/responses", &serve_responses },
+    { "POST", "/tokenize", NULL },
+    { "POST", "/detokenize", NULL },
+    { "POST", "/apply-template", NULL },
+    { "POST", "/messages", &serve_messages },
+    { "POST", "/messages/count_tokens", &serve_counting },
+    { "GET", "/health", NULL },
+    { "GET", "/metrics", NULL },
+};
 
 /* The endpoint of a path, and the name behind it. */
 static int endpoint_of(const char *path, const char **name)
@@ -194,7 +200,9 @@ static enum MHD_Result answer(http_request *q)
     case PROPS: return send_json(q, serve_props(v), &e);
     case COMPLETIONS:
     case CHATS:
-    case RESPONSES: return generate(q, q->endpoint != COMPLETIONS);
+    case RESPONSES:
+    case MESSAGES: return generate(q, q->endpoint != COMPLETIONS);
+    case COUNT_TOKENS: return send_json(q, serve_count_tokens(v, q->body, q->n, protocol_of(q), &e), &e);
     case TOKENIZE: return send_json(q, serve_read_tokenize(v, q->body, q->n, &e), &e);
     case DETOKENIZE: return send_json(q, serve_read_detokenize(v, q->body, q->n, &e), &e);
     case APPLY_TEMPLATE: return send_json(q, serve_apply_template(v, q->body, q->n, &e), &e);

@@ -24,7 +24,9 @@ enum {
     TOKENIZE = SERVE_TOKENIZE,
     DETOKENIZE = SERVE_DETOKENIZE,
     RESPONSES = SERVE_RESPONSES,
-    PART = SERVE_RESPONSES_PART
+    PART = SERVE_RESPONSES_PART,
+    MESSAGES = SERVE_MESSAGES,
+    MESSAGES_PART = SERVE_MESSAGES_PART
 };
 
 /* Members of OpenAI's interface, and those that vLLM, llama.cpp and others add. Names are between spaces. */
@@ -32,6 +34,25 @@ static const struct {
     int places;
     const char *names, *what;
 } members[] = {
+    /* Anthropic's; others of its requests are as in chats. */
+    { MESSAGES, " system stop_sequences thinking output_config output_format ", reads },
+    { MESSAGES, " context_management ",
+      "[{\"edits\":[]},{\"edits\":[{\"type\":\"clear_thinking_20251015\"}]},"
+      "{\"edits\":[{\"type\":\"clear_thinking_20251015\",\"keep\":\"all\"}]},"
+      "{\"edits\":[{\"type\":\"clear_thinking_20251015\",\"keep\":{\"type\":\"thinking_turns\",\"value\":1}}]}]" },
+    { MESSAGES, " cache_control inference_geo speed anthropic_version anthropic_beta betas user_profile_id ", ignores },
+    { MESSAGES, " mcp_servers ", "[[]]" },
+    { MESSAGES, " n ", "[1]" },
+    { MESSAGES,
+      " container stop logprobs prompt response_format max_completion_tokens stream_options parallel_tool_calls"
+      " reasoning_effort ",
+      refuses },
+    { MESSAGES_PART,
+      " type text id name input tool_use_id content is_error thinking signature data description input_schema strict ",
+      reads },
+    { MESSAGES_PART, " cache_control citations caller display defer_loading eager_input_streaming allowed_callers ",
+      ignores },
+
     { BODY,
       " model user prompt messages n max_tokens max_completion_tokens temperature top_p min_p top_k presence_penalty"
       " frequency_penalty repeat_penalty repetition_penalty repeat_last_n logit_bias seed stop stream stream_options "

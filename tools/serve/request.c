@@ -27,10 +27,11 @@ static int add_prompt(serve_server *v, serve_call *call, int32_t *tokens, int64_
     call->prompt[call->n_prompts] = tokens;
     call->n_prompt[call->n_prompts++] = (int32_t)n;
     if (n < 1) return serve_wrong(e, name, "it is empty; at least one token is needed");
-    return n < v->session->context ||
+    const int most = v->session->context - 1; /* Claude Code looks for the words of this error */
+    return n <= most || (call->protocol && call->protocol->counts) ||
            serve_fail(e, 400, "context_length_exceeded", name,
-                      "%s: it has %lld tokens; the context holds %d, and one must be left to generate", name,
-                      (long long)n, (int)v->session->context);
+                      "%s: prompt is too long: %lld tokens > %d maximum; the context (--ctx) has one more, to generate",
+                      name, (long long)n, most);
 }
 
 static int is_token(const serve_server *v, const json_t *value, int32_t *token)
@@ -485,4 +486,12 @@ json_t *serve_apply_template(serve_server *v, const char *body, size_t n, serve_
     if (!text) (void)serve_fail(e, 500, NULL, NULL, "out of memory");
     serve_release(call);
     return text ? json_pack("{s:o}", "prompt", text) : NULL;
+}
+
+json_t *serve_count_tokens(serve_server *v, const char *body, size_t n, const serve_protocol *p, serve_error *e)
+{
+    serve_call *const call = serve_read(v, body, n, 1, p, e);
+    json_t *const answer = call ? json_pack("{s:i}", "input_tokens", (int)call->n_prompt[0]) : NULL;
+    if (call) serve_release(call);
+    return answer;
 }

@@ -1,4 +1,4 @@
-/* gdn serve - an HTTP server with OpenAI's interface. This file has the command line. See serve.h. */
+/* gdn serve - an HTTP server with OpenAI's interface and Anthropic's. This file has the command line. See serve.h. */
 #include "tools/serve/serve.h"
 
 #include <string.h>
@@ -84,11 +84,12 @@ static void make_options(void)
 
 static const cli_command serve_command = {
     "gdn serve",
-    "serve a model over HTTP, with OpenAI's interface",
+    "serve a model over HTTP, with OpenAI's interface and Anthropic's",
     option_table,
     "Standard output gets one line, 'gdn serve: listening on http://127.0.0.1:8080', once requests are accepted.\n"
-    "Endpoints: / (a page to chat), /v1/models, /v1/completions, /v1/chat/completions, /v1/responses, /tokenize,\n"
-    "/detokenize, /apply-template, /props, /health, /metrics. The guide lists what is read of requests.\n"
+    "Endpoints: / (a page to chat), /v1/models, /v1/completions, /v1/chat/completions, /v1/responses, /v1/messages,\n"
+    "/v1/messages/count_tokens, /tokenize, /detokenize, /apply-template, /props, /health, /metrics. The guide lists\n"
+    "what is read of requests.\n"
     "\n"
     "A text depends only on the model, the request, --ctx, --kv and --form, and not on other requests. What a request\n"
     "does not set is as in gdn run: completions take the most likely token, and chats the model file's sampling\n"

@@ -1,8 +1,8 @@
 /* What the files of `gdn serve` share. serve.c reads the command line and opens the model. queue.c has the calls of
  * clients and the engine's loop. about.c has the model's names and settings. request.c reads JSON requests, members.c
  * has their members, values.c reads values, constraint.c has what an answer must be. answer.c writes answers, calls.c
- * reads calls of tools. seen.c has the log and the metrics. http.c is the HTTP server, framing.c checks heads of
- * requests, connections.c has the connections. responses.c translates /v1/responses to chats and back.
+ * reads calls of tools. responses.c and messages.c translate other interfaces to chats and back. seen.c has the log and
+ * the metrics. http.c is the HTTP server, framing.c checks heads of requests, connections.c has the connections.
  *
  * One thread, the engine's, steps the scheduler. Each HTTP connection has a thread, which adds a call to the queue and
  * waits for its texts. */
@@ -52,6 +52,7 @@ typedef struct serve_protocol {
      * finish_reason, then usage; or one has the member error. */
     void (*put_event)(struct serve_call *call, const json_t *chat);
     json_t *(*error_of)(const serve_error *e);
+    int counts; /* nothing is generated, and a prompt may have more tokens than the context */
 } serve_protocol;
 
 extern const serve_protocol serve_responses; /* of OpenAI's /v1/responses */
@@ -203,7 +204,8 @@ int serve_loop(serve_server *v, void (*close_port)(void *), void *user);
 /* ---- members.c ---- */
 
 /* Where a member is: SERVE_OPTIONS of a stream; SERVE_TOOL, or its function; SERVE_INPUT, a message of the user or the
- * system; SERVE_RESULT of a tool. SERVE_RESPONSES_PART is an item, a tool or another object of SERVE_RESPONSES. */
+ * system; SERVE_RESULT of a tool. SERVE_RESPONSES_PART and SERVE_MESSAGES_PART are items, blocks and tools of the other
+ * interfaces. Of several places the first that members.c lists a name for counts. */
 enum {
     SERVE_COMPLETION = 1,
     SERVE_CHAT = 2,
@@ -215,7 +217,9 @@ enum {
     SERVE_TOKENIZE = 128,
     SERVE_DETOKENIZE = 256,
     SERVE_RESPONSES = 512,
-    SERVE_RESPONSES_PART = 1024
+    SERVE_RESPONSES_PART = 1024,
+    SERVE_MESSAGES = 2048,
+    SERVE_MESSAGES_PART = 4096
 };
 /* Removes members that are ignored, and says of each name once that it is. 0: one would change the text and is not
  * supported, or --strict refuses it; with an error. */
@@ -233,11 +237,16 @@ serve_call *serve_read(serve_server *v, const char *body, size_t n, int chat, co
 json_t *serve_read_tokenize(serve_server *v, const char *body, size_t n, serve_error *e);
 json_t *serve_read_detokenize(serve_server *v, const char *body, size_t n, serve_error *e);
 json_t *serve_apply_template(serve_server *v, const char *body, size_t n, serve_error *e);
+json_t *serve_count_tokens(serve_server *v, const char *body, size_t n, const serve_protocol *p, serve_error *e);
 
 /* ---- constraint.c ---- */
 
 /* Reads a chat's tools, tool_choice and response_format. 0: refused, with an error. */
 int serve_read_constraint(serve_server *v, serve_call *call, json_t *o, serve_error *e);
+
+/* ---- messages.c ---- */
+
+extern const serve_protocol serve_messages, serve_counting; /* Anthropic's; the latter counts tokens */
 
 /* ---- about.c ---- */
 

@@ -17,6 +17,7 @@ if(NOT "${GDN_SERVE}" MATCHES "^(OFF|FALSE|NO|0|)$" AND (NOT CMAKE_CROSSCOMPILIN
       tools/serve/framing.c
       tools/serve/http.c
       tools/serve/members.c
+      tools/serve/messages.c
       tools/serve/queue.c
       tools/serve/request.c
       tools/serve/responses.c

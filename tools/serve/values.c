@@ -22,6 +22,12 @@ json_t *serve_member(const json_t *object, const char *name)
     return json_is_null(value) ? NULL : value;
 }
 
+const char *serve_text_in(const json_t *object, const char *name)
+{
+    const char *const text = json_string_value(json_object_get(object, name));
+    return text ? text : "";
+}
+
 int serve_wrong(serve_error *e, const char *name, const char *allowed)
 {
     return serve_fail(e, 400, "invalid_value", name, "%s: %s", name, allowed);

@@ -6,6 +6,8 @@
 
 /* A member; NULL: it is absent or null. */
 json_t *serve_member(const json_t *object, const char *name);
+/* A member that is a text; otherwise "". */
+const char *serve_text_in(const json_t *object, const char *name);
 /* Refuses the value of a member. */
 int serve_wrong(serve_error *e, const char *name, const char *allowed);
 /* Refuses what a function of the runtime refused. */
