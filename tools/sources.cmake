@@ -20,6 +20,7 @@ if(GDN_BUILD_RUNTIME)
     tools/run/run_bench.c
     tools/run/run_perplexity.c
     tools/run/run_chat.c
+    tools/run/run_foreign.c
     tools/run/run_load.c
     tools/run/run_options.c
     tools/run/run_prompt.c

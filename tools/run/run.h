@@ -1,6 +1,7 @@
 /* What the files of `gdn run` share. run_options.c reads the command line, run_load.c opens model and engine, and
- * run_prompt.c reads prompts. prefix_file.c keeps prefixes. run.c generates, run_chat.c runs conversations, run_bench.c
- * is --bench, run_perplexity.c --perplexity. run_text.c writes generated text, run_report.c the statistics. */
+ * run_prompt.c reads prompts. run_foreign.c has other programs' names for options. prefix_file.c keeps prefixes. run.c
+ * generates, run_chat.c runs conversations, run_bench.c is --bench, run_perplexity.c --perplexity. run_text.c writes
+ * generated text, run_report.c the statistics. */
 #ifndef GDN_TOOL_RUN_H
 #define GDN_TOOL_RUN_H
 
