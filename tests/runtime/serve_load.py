@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""gdn serve under load: thousands of random requests, a third of which their clients cut.
+"""gdn serve under load: thousands of random requests of all interfaces, a third of which their clients cut.
 
     serve_load.py GDN [--requests N] [--clients N] [--seed N] [--model FILE]
 
@@ -30,6 +30,8 @@ from server import WAIT, Server  # pylint: disable=wrong-import-position  # it r
 from tool import failures, require  # pylint: disable=wrong-import-position
 
 TOOLS = [{"type": "function", "function": {"name": "now", "parameters": {"type": "object", "properties": {"zone": {"type": "string"}}}}}]
+SCHEMA = {"type": "object", "properties": {"name": {"type": "string", "maxLength": 9}, "n": {"type": "integer", "minimum": 0, "maximum": 99}}, "required": ["name", "n"]}
+CALLED = [{"name": "look", "parameters": SCHEMA}, {"name": "now", "parameters": {"type": "object", "properties": {}}}]
 FORM = "{% if tools %}{{ tools|tojson }}\n{% endif %}{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}<|im_start|>assistant\n"
 
 
@@ -46,10 +48,30 @@ def valid(draw):
             body["logprobs"] = draw.choice((0, 5))
         return "/v1/completions", {"prompt": words, **body}
     if draw.random() < 0.3:
+        return other_interface(draw, words, body)
+    if draw.random() < 0.3:
         body |= {"logprobs": True, "top_logprobs": 3}
-    if draw.random() < 0.4:
-        body["tools"] = TOOLS
+    structured = draw.randrange(5)
+    if structured == 0 and "stop" not in body:
+        body |= {"max_tokens": 120, "response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": SCHEMA}}}
+    elif structured == 1:
+        body |= {"max_tokens": 150, "tools": [{"type": "function", "function": {**tool, "strict": True}} for tool in CALLED], "tool_choice": draw.choice(("required", "auto"))}
+    elif structured == 2:
+        body |= {"tools": TOOLS}
+    elif structured == 3:
+        body |= {"min_tokens": 12, "max_tokens": 30, "logit_bias": {"300": 2}}
     return "/v1/chat/completions", {"messages": [{"role": "user", "content": words}], **body}
+
+
+def other_interface(draw, words, body):
+    """The same as a request of /v1/responses or /v1/messages."""
+    most, forced = max(body["max_tokens"], 2), draw.random() < 0.4
+    body = {"temperature": min(body["temperature"], 1), "seed": body["seed"]}
+    if draw.random() < 0.5:
+        tools = {"tools": [{"type": "function", **tool} for tool in CALLED], "tool_choice": "required"} if forced else {}
+        return "/v1/responses", {"input": words, "max_output_tokens": 150 if forced else most, **body, **tools}
+    tools = {"tools": [{"name": tool["name"], "input_schema": tool["parameters"]} for tool in CALLED], "tool_choice": {"type": "any"}} if forced else {}
+    return "/v1/messages", {"messages": [{"role": "user", "content": words}], "max_tokens": 150 if forced else most, **body, **tools}
 
 
 def damaged(draw, body):
@@ -64,35 +86,70 @@ def damaged(draw, body):
     return bytes(body)
 
 
-def whole(answer):
-    """What does not depend on the time or on other requests."""
-    return [{k: ([{kk: vv for kk, vv in call.items() if kk != "id"} for call in v] if k == "tool_calls" else v) for k, v in choice.items()} for choice in answer["choices"]]
+def texts_of(path, answer):
+    """What does not depend on the time or on other requests: texts, calls, reasons and log-probabilities."""
+    if "error" in answer:
+        return answer
+    if path == "/v1/responses":
+        items = [(i["type"], i.get("name"), i.get("arguments"), [p["text"] for p in i.get("content", [])]) for i in answer["output"]]
+        return [items, answer["status"], answer["usage"]["output_tokens"]]
+    if path == "/v1/messages":
+        return [[{k: v for k, v in block.items() if k != "id"} for block in answer["content"]], answer["stop_reason"], answer["usage"]["output_tokens"]]
+    return [{"text": c["text"] if "text" in c else c["message"]["content"] or "", "reason": c["finish_reason"],
+             "calls": [tuple(call["function"].values()) for call in c.get("message", {}).get("tool_calls", [])],
+             "logprobs": c["logprobs"] if c["logprobs"] and any(c["logprobs"].values()) else None} for c in answer["choices"]]
 
 
 def joined(path, text):
-    """The choices of a stream: texts, reasons, log-probabilities; None if it has no end."""
-    lines = [line for line in text.split("\n\n") if line and line[0] != ":"]
-    if lines[-1:] != ["data: [DONE]"]:
+    """The same of a stream; None if it has no end."""
+    lines = [line.split("\n")[-1][6:] for line in text.split("\n\n") if line and line[0] != ":"]
+    chats = "completions" in path
+    if chats and lines[-1:] != ["[DONE]"]:
         return None
+    events = [json.loads(line) for line in lines[:len(lines) - chats]]
+    failed = [event for event in events if event.get("error")]
+    if failed or not events:
+        return failed[0] if failed else None
+    if path == "/v1/responses":
+        return texts_of(path, events[-1]["response"]) if events[-1]["type"] in ("response.completed", "response.incomplete") else None
+    return joined_blocks(path, events) if path == "/v1/messages" else joined_choices(path, events)
+
+
+def joined_blocks(path, events):
+    blocks = []
+    for event in events:
+        if event["type"] == "content_block_start":
+            blocks.append(dict(event["content_block"], input="") if event["content_block"]["type"] == "tool_use" else dict(event["content_block"]))
+        elif event["type"] == "content_block_delta":
+            for key, value in event["delta"].items():
+                to = "input" if key == "partial_json" else key
+                if key != "type":
+                    blocks[-1][to] = blocks[-1].get(to, "") + value
+    for block in blocks:
+        if block["type"] == "tool_use":
+            block["input"] = json.loads(block["input"])
+    last = [event for event in events if event["type"] == "message_delta"]
+    if events[-1]["type"] != "message_stop" or not last:
+        return None
+    return texts_of(path, {"content": blocks, "stop_reason": last[-1]["delta"]["stop_reason"], "usage": last[-1]["usage"]})
+
+
+def joined_choices(path, events):
     made = {}
-    for line in lines[:-1]:
-        event = json.loads(line[6:])
-        if "error" in event:
-            return event
-        for choice in event["choices"]:
-            of = made.setdefault(choice["index"], {"text": "", "reason": None, "logprobs": []})
-            of["text"] += (choice["delta"].get("content") or "") if "chat" in path else choice["text"]
-            of["reason"] = choice["finish_reason"] or of["reason"]
-            if choice["logprobs"]:
-                of["logprobs"].append(choice["logprobs"])
+    for choice in (choice for event in events for choice in event["choices"]):
+        of = made.setdefault(choice["index"], {"text": "", "reason": None, "calls": {}, "logprobs": []})
+        of["text"] += (choice["delta"].get("content") or "") if "chat" in path else choice["text"]
+        of["reason"] = choice["finish_reason"] or of["reason"]
+        for call in choice.get("delta", {}).get("tool_calls", []):
+            to = of["calls"].setdefault(call["index"], {"name": "", "arguments": ""})
+            for key, value in call["function"].items():
+                to[key] += value
+        if choice["logprobs"]:
+            of["logprobs"].append(choice["logprobs"])
     for of in made.values():
+        of["calls"] = [tuple(of["calls"][i].values()) for i in sorted(of["calls"])]
         of["logprobs"] = {key: [x for part in of["logprobs"] for x in part[key]] for key in (of["logprobs"] or [{}])[0]} or None
     return [made[i] for i in sorted(made)]
-
-
-def of_whole(answer):
-    return [{"text": c["text"] if "text" in c else c["message"]["content"] or "", "reason": c["finish_reason"],
-             "logprobs": c["logprobs"] if c["logprobs"] and any(c["logprobs"].values()) else None} for c in answer["choices"]]
 
 
 class Load:
@@ -126,11 +183,11 @@ class Load:
         if status == 429:
             return "refused, 429"
         require(status == 200, f"{path} {body}: {status} {got[:300]}")
-        expected = self.expected[json.dumps(body)] if json.dumps(body) in self.expected else None
-        answer = of_whole(json.loads(got)) if not stream else joined(path, got)
+        expected = self.expected[path + json.dumps(body)] if path + json.dumps(body) in self.expected else None
+        answer = texts_of(path, json.loads(got)) if not stream else joined(path, got)
         if expected is None:
             with self.lock:
-                expected = self.expected.setdefault(json.dumps(body), (path, body, answer))
+                expected = self.expected.setdefault(path + json.dumps(body), (path, body, answer))
         require(answer == expected[2], f"another answer: {path} {body}: {answer}, not {expected[2]}")
         return "streamed" if stream else "whole"
 
@@ -174,7 +231,7 @@ def main():
     require(server.until("texts_running", lambda n: n == 0) and server.until("texts_waiting", lambda n: n == 0) and server.metric("texts_failed_total") == 0, "nothing is left")
     metrics = {name: server.metric(name) for name in ("requests_total", "refused_total", "texts_cancelled_total", "generated_tokens_total", "preemptions_total", "prefix_tokens_total")}
     for path, body, answer in list(load.expected.values()):  # the same alone
-        got = of_whole(server.ask(path, body)[1])
+        got = texts_of(path, server.ask(path, body)[1])
         require(got == answer, f"alone: {path} {body}: {got}, not {answer}")
     first = load.sizes[1] if len(load.sizes) > 1 else 0
     require(not first or max(load.sizes[2:]) < first * 1.05 + 2048, f"memory grows after the first tenth: {load.sizes} KiB")

@@ -190,13 +190,15 @@ def refusals(folder):
                            ("messages[0].content[0].type: tool_use", talk("user", WEATHER[0])), ("messages[0].content[0].type: tool_result", talk("assistant", {"type": "tool_result", "tool_use_id": "a"})), ("messages[0].content[0].type: text tool_result", talk("user", {"type": "text tool_result"})),
                            ("messages[0].content[0].tool_use_id", talk("user", {"type": "tool_result"})), ("messages[0].content[0].text", talk("user", {"type": "text"})), ("messages[0].content[0].thinking", talk("assistant", {"type": "thinking"})),
                            ("messages[0].content[0].id", talk("assistant", {"type": "tool_use", "name": "now", "input": {}})), ("messages[0].content[0].id", talk("assistant", {**NOW[0], "input": "{}"})), ("messages[0].content", {"messages": [{"role": "user", "content": 1}]}), ("messages[1].content", {"messages": [USER, {"role": "tool", "content": "a"}, USER]}),
-                           ("tools", {"tools": {}}), ("tools[1].type: web_search_20250305", {"tools": [OURS[0], {"type": "web_search_20250305", "name": "web_search"}]}), ("tools[0].name", {"tools": [{"name": "a"}]}), ("tools[0].name", {"tools": [{"input_schema": {}}]}), ("tool_choice", {"tools": OURS, "tool_choice": {"type": "some"}}),
+                           ("tools", {"tools": {}}), ("tools[0].name", {"tools": [{"name": "a"}]}), ("tools[0].name", {"tools": [{"input_schema": {}}]}), ("tool_choice", {"tools": OURS, "tool_choice": {"type": "some"}}),
                            ("thinking", {"thinking": {"type": "much"}}), ("output_config.format", {"output_config": {"format": {"type": "grammar"}}}), ("output_config.format", {"output_format": {"type": "json_schema", "schema": {"type": "string", "pattern": "(?=a)"}}}), ("stop_sequences", {"stop_sequences": [""]}), ("temperature", {"temperature": -1}),
                            ("container", {"container": "a"}), ("mcp_servers", {"mcp_servers": [{}]}), ("context_management", {"context_management": {"edits": [{"type": "clear_tool_uses_20250919"}]}}), ("n is", {"n": 2}), ("stop is", {"stop": "a"}), ("response_format", {"response_format": {"type": "json_object"}})):
             refused(s, said, {**ask, **more})
             refused(s, said, {**ask, **more, "stream": True})
             require(said == "max_tokens" or "the last one" in said or s.ask(COUNT, {**ask, **more})[0] == 400, f"counting {said}")
         require(s.ask(COUNT, {"messages": [USER, {"role": "assistant", "content": "He"}]})[0] == 200, "a conversation that ends with an answer is counted")
+        answers = [s.ask(MESSAGES, {**ask, "seed": 1, "tools": [*more, OURS[0]]})[1] for more in ([{"type": "web_search_20250305", "name": "web_search"}, {"type": "bash_20250124", "name": "bash"}], [])]
+        require(answers[0]["content"] == answers[1]["content"] and sum(answers[0]["usage"].values()) == sum(answers[1]["usage"].values()), f"tools that this server does not run are left out: {answers}")
         tool = {"name": "a", "input_schema": {"type": "object", "properties": {"b": {"type": "string", "pattern": "(?=a)"}}}}
         require([s.ask(COUNT, {**ask, "tools": [{**tool, "strict": strict}]})[0] for strict in (False, True)] == [200, 400], "a strict tool whose schema is not supported")
         refused(s, "is for POST", None, status=405)
@@ -208,6 +210,7 @@ def refusals(folder):
         code, said = s.end()
     require(code == -signal.SIGTERM and all(said.count(f'has "{name}"') == 1 for name in ("unknown", "other", "speed", "thinking")), f"what is said of it: {said}")
     with server("--chat-template", folder / "form", "--strict") as s:
+        refused(s, "tools[1].type: web_search_20250305", {**ask, "tools": [OURS[0], {"type": "web_search_20250305", "name": "web_search"}]})
         for said, body in (("unknown", {**ask, "unknown": 1}), ("messages[0].content[0].other", {**ask, "messages": [{"role": "user", "content": [text("a", other=1)]}]}), ("tools[0].other", {**ask, "tools": [{**OURS[0], "other": 1}]}), ("thinking", {**ask, "thinking": {"type": "enabled"}})):
             refused(s, said, body)
         refused(s, "this server has", {**ask, "model": "claude"}, status=404, kind="not_found_error")

@@ -222,8 +222,8 @@ def members(folder):
             error, _ = refused(s, 400, "input[1].type", {**plain, "input": [USER, item]}, RESPONSES)
             require(not isinstance(item, dict) or str(item.get("type", "")) in error["message"] or item["type"] == 3, f"{item}: {error}")
         for kind in ("web_search", "file_search", "mcp", "custom", "local_shell", "image_generation", "namespace"):
-            error, _ = refused(s, 400, "tools[1].type", {**plain, "tools": [FLAT[0], {"type": kind}]}, RESPONSES)
-            require(kind in error["message"], f"{kind}: {error}")
+            answers = [s.ask(RESPONSES, {**plain, "tools": [FLAT[0], *more]})[1] for more in ([{"type": kind}], [])]
+            require(answers[0]["output"][0]["content"] == answers[1]["output"][0]["content"] and answers[0]["usage"]["input_tokens"] == answers[1]["usage"]["input_tokens"], f"{kind} is left out: {answers}")
         part = {"type": "input_image", "image_url": "data:"}
         for param, more in (("input[0].content[1].type", {"input": [{"role": "user", "content": [text("input_text", "x"), part]}]}), ("input[1].output[0].type", {"input": [USER, {"type": "function_call_output", "call_id": "c", "output": [part]}]}),
                             ("input[0].content[0].text", {"input": [{"role": "user", "content": [{"type": "input_text"}]}]}), ("input[0].content", {"input": [{"role": "user"}]}), ("input[0].role", {"input": [{"role": "tool", "content": "x"}]}),
@@ -237,6 +237,8 @@ def members(folder):
                 error, _ = refused(s, 400, param, {**plain, **stream, **more}, RESPONSES)
         require(s.ask(RESPONSES)[0] == 405 and s.ask(RESPONSES + "/resp_1")[0] == 404 and refused(s, 400, None, "{", RESPONSES), "methods and paths")
     with server("--strict", "--chat-template", folder / "form") as s:
+        error, _ = refused(s, 400, "tools[1].type", {**plain, "tools": [FLAT[0], {"type": "web_search"}]}, RESPONSES)
+        require("web_search" in error["message"], f"a strict server: {error}")
         for param, more in (("nonsense", {"nonsense": 1}), ("input[0].nonsense", {"input": [{**USER, "nonsense": 1}]}), ("tools[0].nonsense", {"tools": [{**FLAT[0], "nonsense": 1}]}), ("text.nonsense", {"text": {"nonsense": 1}}), ("reasoning.nonsense", {"reasoning": {"nonsense": 1}})):
             refused(s, 400, param, {**plain, **more}, RESPONSES)
         for body, _ in TALKS:

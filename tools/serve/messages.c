@@ -145,8 +145,13 @@ static int read_tools(serve_server *v, const json_t *body, serve_error *e)
         const char *const type = text_in(tool, "type");
         char at[40];
         (void)snprintf(at, sizeof at, "tools[%zu].", i);
-        if (*type && !is(type, "custom"))
-            return serve_fail(e, 400, NULL, NULL, "%stype: %.60s is not supported, only custom", at, type);
+        if (*type && !is(type, "custom")) {
+            if (serve_opt.strict)
+                return serve_fail(e, 400, NULL, NULL, "%stype: %.60s is not supported, only custom", at, type);
+            serve_say_once(v, type, SERVE_NO_TOOL);
+            (void)json_array_remove(tools, i--);
+            continue;
+        }
         if (!json_is_string(name) || !json_is_object(schema))
             return wrong(e, at, "name and input_schema: a text and an object are needed");
         json_t *const made =

@@ -157,7 +157,11 @@ static int read_tools(serve_server *v, const json_t *body, json_t *made, serve_e
         json_t *const tool = json_array_get(tools, i), *const type = serve_member(tool, "type"),
                       *const name = serve_member(tool, "name");
         (void)snprintf(where, sizeof where, "tools[%zu].", i);
-        if (!is(type, " function ")) return wrong(e, where, "type", type, "function is");
+        if (!is(type, " function ")) {
+            if (!json_is_string(type) || serve_opt.strict) return wrong(e, where, "type", type, "function is");
+            serve_say_once(v, json_string_value(type), SERVE_NO_TOOL);
+            continue;
+        }
         if (!serve_check_members(v, tool, SERVE_RESPONSES_PART, where, e)) return 0;
         if (!json_string_length(name)) return wrong(e, where, "name", NULL, "a text is needed");
         json_t *const function =

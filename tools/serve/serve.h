@@ -56,6 +56,8 @@ typedef struct serve_protocol {
 } serve_protocol;
 
 extern const serve_protocol serve_responses; /* of OpenAI's /v1/responses */
+/* What is said of a tool that the interface's own server would run. */
+#define SERVE_NO_TOOL "this server runs no such tool, and the model does not see it (--strict refuses it)"
 
 /* One text of an answer: a request of the scheduler. */
 typedef struct serve_choice {
