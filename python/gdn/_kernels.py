@@ -21,6 +21,7 @@ _LAYOUTS = {"vk": abi.GDN_STATE_VK, "kv": abi.GDN_STATE_KV}
 _NORMS = {None: abi.GDN_NORM_NONE, "add": abi.GDN_NORM_ADD, "clamp": abi.GDN_NORM_CLAMP}
 _GATE_INPUTS = {"log": abi.GDN_G_LOG, "linear": abi.GDN_G_LINEAR, "raw": abi.GDN_G_RAW, "raw_a_log": abi.GDN_G_RAW_A_LOG,
                 "bounded": abi.GDN_G_BOUNDED}
+_DIGITS = {2: abi.GDN_DIGITS2, 3: abi.GDN_DIGITS3}  # types of states
 _BETA_INPUTS = {"plain": abi.GDN_BETA_PLAIN, "logit": abi.GDN_BETA_LOGIT}
 
 
@@ -135,14 +136,14 @@ def _start(call: _Call, seq_start, of: View, batched: bool) -> None:
         raise ValueError("seq_start is empty; it has n_seqs + 1 entries")
 
 
-def _pool(call: _Call, name: str, of: View, axes) -> None:
+def _pool(call: _Call, name: str, of: View, axes, dtype: Optional[int] = None) -> None:
     """Set a pool of the arguments from an array; `axes` are its axes of rows, slots and what follows, None for an
-    absent one."""
+    absent one. `dtype` is the elements' type if it is not the array's."""
     pool = getattr(call.args, name)
     pool.n_rows, pool.n_slots = of.shape[0], 1 if axes[1] is None else of.shape[1]
     if not pool.n_rows or not pool.n_slots:
         raise ValueError(f"{name} has shape {list(of.shape)}; it needs at least one row and slot")
-    call.fill(name, pool, axes)
+    call.fill(name, pool, axes, dtype)
 
 
 def _checkpoints(call: _Call, slots, interval: Optional[int], n_seqs: int) -> None:
@@ -243,6 +244,12 @@ def _build_gated_delta_net(q, k, v, g, beta, state=None, *, state_out=None, out=
         if pool is None:
             continue
         of = call.view(name, pool, True)
+        if of.dtype == RAW and digits in _DIGITS:
+            with_slots = len(of.shape) == 4
+            expect(of, [None] * (1 + with_slots) + [heads, dim_v * (digits * dim_k + 4)], "[n_rows], [n_slots] or not, [n_heads_v], and "
+                   "the bytes of a head's digits and factors", (RAW,))
+            _pool(call, name, of, [0, 1, 2] if with_slots else [0, None, 1], _DIGITS[digits])
+            continue
         with_slots = len(of.shape) == 5
         expect(of, [None] * (1 + with_slots) + [heads, *lines], f"[n_rows], [n_slots] or not, [n_heads_v], and {lines} for {state_layout!r}")
         _pool(call, name, of, [0, 1, 2, 3] if with_slots else [0, None, 1, 2])
@@ -344,8 +351,9 @@ def gated_delta_net(q, k, v, g, beta, state=None, *, state_out=None, out=None, o
       rounding_interval   16-bit states are rounded after each token that makes the sequence's length a multiple of it;
                   None: after every token. Above 1 it requires a log, position, and states at such lengths only
       digits      2 or 3: the chunked form, a second contract (docs/guide/chunked.md), on the CPU; None: the recurrence. state
-                  is float32; a state is written at the last multiple of 32 of the sequence's length: state_dst is [n_seqs],
-                  None: in row s, or with commit none. base_position None: position rounded down to 32. A sequence whose
+                  is float32, or uint8 [n_rows][n_heads_v] or [n_rows][n_slots][n_heads_v], then [head_dim_v * (digits *
+                  head_dim_k + 4)]: digits, addresses and strides of which are multiples of 16. A state is written at the
+                  last multiple of 32 of the sequence's length: state_dst is [n_seqs], None: in row s, or with commit none. base_position None: position rounded down to 32. A sequence whose
                   position is no multiple of 32 needs a log, which has g in place of a.
       scale       of out; None = 1 / sqrt(head_dim_k)
       head_map    the key head of value head h: "grouped" h // (n_heads_v // n_heads_k), "tiled" h % n_heads_k

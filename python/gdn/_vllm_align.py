@@ -28,6 +28,7 @@ from torch import Tensor
 
 _MODULE = "vllm.v1.worker.mamba_utils"
 _NO_SLOT = 0
+_moving = True  # a state is behind its column, as below; False: in its column, with the log of the tokens since (gdn._vllm_chunked)
 
 
 class _Pool(NamedTuple):
@@ -41,11 +42,14 @@ class _Pool(NamedTuple):
     width: int  # inputs in a slot; 0: recurrent states
 
 
-def register() -> Optional[str]:
-    """Give vLLM the functions. What is wrong with this vLLM if it cannot take them: on a device, and with Triton's CPU backend,
+def register(moving: bool = True) -> Optional[str]:
+    """Give vLLM the functions; `moving` as above. What is wrong with this vLLM if it cannot take them: on a device, and with Triton's CPU backend,
     vLLM's own kernels run, which move windows."""
     from vllm.platforms import current_platform
     from vllm.triton_utils import HAS_TRITON
+
+    global _moving
+    _moving = moving
 
     if HAS_TRITON or not current_platform.is_cpu():
         return "Triton's kernels move windows of the convolution, and gdn keeps rings"
@@ -137,7 +141,7 @@ def _copy(layout: Tuple[Any, ...], request: int, source: int, target: int, token
     """Copy the state `tokens` behind column `source` to column `target`, in all pools."""
     for pool in _pools(*layout):
         table = (ctypes.c_int32 * pool.table_stride).from_address(pool.table + 4 * request * pool.table_stride)
-        columns = source if pool.width else source + tokens, target
+        columns = source if pool.width or not _moving else source + tokens, target
         what = f"gdn cannot copy the state {tokens} tokens behind column {source} to column {target} of request {request}"
         if tokens < 0 or (pool.width and tokens >= pool.width) or min(columns) < 0 or max(columns) >= len(table):
             raise RuntimeError(f"{what}: its table has {len(table)} columns, and a slot {pool.width or 'no'} inputs")

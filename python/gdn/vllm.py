@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 import gdn
-from . import _vllm_align
+from . import _vllm_align, _vllm_chunked
 from ._kernels import _build_gated_delta_net, _build_ssm_conv
 from .torch._operators import _where, elements, rows, written
 
@@ -30,6 +30,7 @@ _METADATA = {"num_prefills", "num_decodes", "num_spec_decodes", "num_actual_toke
              "spec_state_indices_tensor", "non_spec_state_indices_tensor", "spec_sequence_masks", "spec_token_indx", "non_spec_token_indx",
              "num_accepted_tokens"}
 _PADDING = 0  # the slot that vLLM gives to padding
+_digits = 0  # of the chunked form; 0: the recurrence; set by register()
 _without_copies: Optional[str] = None  # why drafts cannot run with prefix caching; set by register()
 
 
@@ -62,8 +63,11 @@ def register() -> None:
     importlib.import_module("vllm.model_executor.layers.mamba.gdn.olmo_gdn_linear_attn")
     for known in _subclasses(MambaBase):
         _adopt(known)
-    global _without_copies
-    _without_copies = _vllm_align.register()
+    global _digits, _without_copies
+    _digits = _vllm_chunked.digits()
+    _without_copies = _vllm_align.register(moving=not _digits)
+    if _digits:
+        _choose_chunked(vllm.__version__)
     # A model's layers are defined when vLLM imports the model.
     MambaBase.__init_subclass__ = classmethod(lambda cls, **given: _adopt(cls))
 
@@ -72,6 +76,14 @@ def _unknown(what: str) -> RuntimeError:
     import vllm
 
     return RuntimeError(f"gdn {gdn.version()} {what}. This is vLLM {vllm.__version__}. Leave gdn out of VLLM_PLUGINS to start without it")
+
+
+def _choose_chunked(version: str) -> None:
+    from vllm.platforms import current_platform
+
+    if not current_platform.is_cpu() or not version.startswith(f"{TESTED[0]}."):
+        raise _unknown(f"computes the chunked form (GDN_VLLM_FORM) on a CPU and with vLLM {TESTED[0]} only")
+    _vllm_chunked.register(_digits)
 
 
 def _subclasses(base: type) -> set:
@@ -110,6 +122,8 @@ def _checked(init: Callable[..., None]) -> Callable[..., None]:
         if config.speculative_config is not None and config.cache_config.enable_prefix_caching and _without_copies:
             raise _unknown(f"refuses drafts (speculative_config) with prefix caching, since {_without_copies}. Start with "
                            "--no-enable-prefix-caching (enable_prefix_caching=False), or without drafts")
+        if _digits:
+            _vllm_chunked.refuse_types(config.cache_config)
         init(self, *args, **given)
 
     return checked
@@ -117,14 +131,18 @@ def _checked(init: Callable[..., None]) -> Callable[..., None]:
 
 def _checkpointed(specify: Callable[..., Any]) -> Callable[..., Any]:
     """A layer's get_kv_cache_spec() that tells vLLM of checkpoints: a step can keep the state after any one token of a prompt. With a
-    prefix cache vLLM then reads a prompt in one step, and not up to the last block's end first. 0.31 has none. On a CPU only."""
+    prefix cache vLLM then reads a prompt in one step, and not up to the last block's end first. 0.31 has none. On a CPU only.
+    The chunked form keeps states at multiples of 32, and a sequence has one slot, with drafts too."""
     @functools.wraps(specify)
-    def specified(self: Any, *args: Any, **given: Any) -> Any:
+    def specified(self: Any, vllm_config: Any) -> Any:
         from vllm.platforms import current_platform
         from vllm.v1.attention.backends.gdn_attn import GDNAttentionMetadata, GDNAttentionMetadataBuilder
 
-        spec = specify(self, *args, **given)
-        checkpoints = {"num_prefill_checkpoint_blocks": 1, "prefill_checkpoint_alignment": 1}
+        spec = specify(self, vllm_config)
+        if _digits:
+            _vllm_chunked.refuse_blocks(vllm_config.cache_config)
+            spec = replace(spec, num_speculative_blocks=0)
+        checkpoints = {"num_prefill_checkpoint_blocks": 1, "prefill_checkpoint_alignment": _vllm_chunked.CHUNK if _digits else 1}
         known = {field.name for of in (type(spec), GDNAttentionMetadata) for field in fields(of)}
         if not current_platform.is_cpu() or not known >= {*checkpoints, "checkpoint"} or self.get_attn_backend().get_builder_cls() is not GDNAttentionMetadataBuilder:
             return spec
@@ -192,7 +210,8 @@ class _Step:
       others     checkpoint, None or of all others: the tokens of the row after which a state is kept, and its slot, or 0
       padding    slot 0, or no tokens"""
 
-    def __init__(self, meta: Any):
+    def __init__(self, meta: Any, pool: Optional[Tensor] = None):
+        """`pool`, of a layer's states, is read in the chunked form."""
         self.drafted = meta.num_spec_decodes if meta.spec_sequence_masks is not None else 0
         others = meta.num_decodes + meta.num_prefills
         self.n, self.tokens = self.drafted + others, meta.num_actual_tokens
@@ -213,7 +232,7 @@ class _Step:
             columns, row = integers(meta.spec_state_indices_tensor[:self.drafted]), xp.arange(self.drafted, **on)
             starts.append(integers(meta.spec_query_start_loc[:self.drafted + 1]))
             slots.append(columns[:, 0])
-            source.append(columns[row, integers(meta.num_accepted_tokens[:self.drafted]).clip(min=1) - 1])
+            source.append(slots[-1] if _digits else columns[row, integers(meta.num_accepted_tokens[:self.drafted]).clip(min=1) - 1])
             position.append(integers(positions[0][:self.drafted]))
         if others:
             given = integers(meta.non_spec_query_start_loc[:others + 1])
@@ -228,12 +247,17 @@ class _Step:
         padding = (slot == _PADDING) | (length == 0)
         kept = xp.full((self.n, columns.shape[1] if self.drafted else 1), gdn.NONE, dtype=xp.int32, **on)
         kept[:, 0] = slot
-        if self.drafted:  # the states after a sequence's last tokens, newest first
+        if self.drafted and not _digits:  # the states after a sequence's last tokens, newest first
             back = length[:self.drafted, None] - 1 - xp.arange(columns.shape[1], **on)
             kept[:self.drafted] = xp.where(back < 0, gdn.NONE, columns[row[:, None], back.clip(min=0)])
         maps = {"seq_start": start, "position": xp.where(padding, 0, at), "history_src": xp.where(padding, gdn.SKIP, slot),
                 "history_dst": xp.where(padding, gdn.NONE, slot), "state_dst": xp.where(padding[:, None], gdn.NONE, kept),
                 "state_src": xp.where(padding, gdn.SKIP, xp.where(at == 0, gdn.NONE, first))}
+        self.bases: Optional[Tuple[Any, Any]] = None  # in the chunked form: slots, and the tokens that their states have seen after the step
+        if _digits:
+            chunked, base = _vllm_chunked.maps(self.drafted, slot, padding, at, length, _vllm_chunked.bases(pool)[slot])
+            maps.update(chunked)
+            self.bases = slot[~padding], base[~padding]
         self.maps = {name: x.int() if on else torch.from_numpy(x.astype("int32", copy=False)) for name, x in maps.items()}
 
         self.interval: Optional[int] = None  # of checkpoints, a divisor of all the lengths that they are wanted at
@@ -252,6 +276,8 @@ class _Step:
             before, behind = at // interval, (at + length) // interval
             kept = numpy.full((self.n, int((behind - before).max())), gdn.NONE, dtype="int32")
             kept[self.drafted + wanted, ((at + tokens) // interval - before - 1)[wanted]] = slot[wanted]
+            if self.bases is not None:
+                self.bases = numpy.append(self.bases[0], slot[wanted]), numpy.append(self.bases[1], (at + tokens)[wanted])
             self.maps["checkpoints"] = torch.from_numpy(kept)
 
     def of(self, *names: str) -> Dict[str, Tensor]:
@@ -262,13 +288,13 @@ class _Step:
         return {} if self.interval is None else {"checkpoint_interval": self.interval}
 
 
-def _step(meta: Any) -> _Step:
+def _step(meta: Any, pool: Tensor) -> _Step:
     """The maps of a step, made by its first layer. In a CUDA graph's capture they are made in the graph."""
     graph = meta.non_spec_query_start_loc if meta.spec_query_start_loc is None else meta.spec_query_start_loc
     capturing = graph.is_cuda and torch.cuda.is_current_stream_capturing()
     kept = meta.__dict__.get("gdn_step")
     if kept is None or kept[0] != capturing:
-        kept = meta.gdn_step = capturing, _Step(meta)
+        kept = meta.gdn_step = capturing, _Step(meta, pool)
     return kept[1]
 
 
@@ -286,7 +312,7 @@ def _attend(layer: Any, qkv: Tensor, g: Tensor, beta: Tensor, out: Tensor, heads
         return
     if not meta.num_actual_tokens:
         return
-    step = _step(meta)
+    step = _step(meta, layer.kv_cache[1])
     tokens = [x[:step.tokens] if step.order is None else x.index_select(0, step.order) for x in (qkv, g, beta)]
     mixed = out[:step.tokens] if step.order is None else torch.empty_like(out[:step.tokens])
     convolved = _convolve(layer, step, rows(tokens[0]), weight, bias)
@@ -313,9 +339,10 @@ def _convolve(layer: Any, step: _Step, x: Tensor, weight: Tensor, bias: Optional
 
 
 def _rule(layer: Any, step: _Step, x: Tensor, g: Tensor, beta: Tensor, out: Tensor, heads_k: int, gates: Dict[str, Any]) -> None:
-    """The delta rule, with its gates and norms, on states [slot][head][value][key]."""
+    """The delta rule, with its gates and norms, on states [slot][head][value][key], or on slots of the chunked form."""
     state = layer.kv_cache[1]
-    heads, dim_v, dim_k = state.shape[1:]
+    heads, dim_v = out.shape[1:]
+    dim_k = (x.shape[1] - heads * dim_v) // (2 * heads_k)
 
     def part(first: int, heads: int, dim: int) -> Tensor:  # as split() and unflatten(), in a third of their time
         return x.as_strided((x.shape[0], heads, dim), (x.stride(0), dim, 1), x.storage_offset() + first)
@@ -324,10 +351,17 @@ def _rule(layer: Any, step: _Step, x: Tensor, g: Tensor, beta: Tensor, out: Tens
     operands = {"q": part(0, heads_k, dim_k), "k": part(heads_k * dim_k, heads_k, dim_k), "v": part(2 * heads_k * dim_k, heads, dim_v),
                 "g": elements(g), "beta": elements(beta), "state": state, "out": out, "ssm_a": layer.A_log.flatten(),
                 "dt_bias": layer.dt_bias.view(g.shape[1:]), **step.of("seq_start", "state_src", "state_dst")}
-    if state.dtype != torch.float32:
+    if step.bases is not None:
+        options["digits"] = _digits
+        operands.update(_vllm_chunked.operands(state, heads_k, heads, dim_k, dim_v, g.dim() == 3, _digits))
+        operands.update(step.of("log_row", "base_position", "commit", "position"))
+    elif state.dtype != torch.float32:
         options["rounding_interval"] = 1
     written(state, out)
     _where(x).run(_build_gated_delta_net, operands, options, {})
+    if step.bases is not None:
+        slots, tokens = step.bases
+        _vllm_chunked.bases(state)[slots] = tokens
 
 
 def _taps(convolution: Any) -> Tensor:

@@ -221,8 +221,9 @@ class GatedDeltaNet(unittest.TestCase):
         """A prompt in one call, in pieces, token by token, and with drafts of which one is accepted: the same bits."""
         operands = gdn_operands(np.random.default_rng(30), 1, 70, 1, 2, 32, 32)
         part = lambda first, last: [x[:, first:last] for x in operands]
-        for digits in (2, 3):
-            state, log = np.zeros((1, 2, 32, 32), np.float32), np.zeros((1, 35, 32 + 2 * 33), np.float32)
+        for digits, as_digits in ((2, False), (3, False), (2, True), (3, True)):
+            state = np.zeros((1, 2, 32 * (32 * digits + 4)), np.uint8) if as_digits else np.zeros((1, 2, 32, 32), np.float32)
+            log = np.zeros((1, 35, 32 + 2 * 33), np.float32)
             whole = gdn.gated_delta_net(*operands, state, digits=digits, log=log, position=[0])
             pieces, mine, entries = [], np.zeros_like(state), np.zeros_like(log)
             for first, last in ((0, 31), (31, 32), (32, 50), (50, 51), (51, 66)):
@@ -233,9 +234,12 @@ class GatedDeltaNet(unittest.TestCase):
             pieces.append(gdn.gated_delta_net(*part(69, 70), mine, digits=digits, log=entries, position=[69]))
             self.assertTrue(same(whole, np.concatenate(pieces, axis=1)), digits)
             self.assertTrue(same(state, mine), digits)
-            plain = gdn.gated_delta_net(*operands, np.zeros_like(state))
+            plain = gdn.gated_delta_net(*operands, np.zeros((1, 2, 32, 32), np.float32))
             self.assertFalse(same(whole, plain))
             np.testing.assert_allclose(whole, plain, rtol=0, atol=1e-3 if digits == 2 else 1e-5)
+        with self.assertRaisesRegex(ValueError, r"^state has shape \[1, 2, 3200\]; it must be \[any, 2, 2176\]"):
+            gdn.gated_delta_net(*operands, state, digits=2, log=log)
+        state = np.zeros((1, 2, 32, 32), np.float32)
         with self.assertRaisesRegex(gdn.InvalidArgument, "^digits is 4; 2 to 3 are allowed"):
             gdn.gated_delta_net(*operands, state, digits=4)
         with self.assertRaisesRegex(gdn.InvalidArgument, "sequence 0 has no row of the log and a new length"):

@@ -115,16 +115,19 @@ NgramProposer.batch_propose = propose
 
 
 @unittest.skipIf(OLD, "vLLM 0.31 refuses drafts")
-class Engines(unittest.TestCase):
+class Engine(unittest.TestCase):
+    form = "recurrence"
+
     @classmethod
     def setUpClass(cls):
         cls.folder = os.path.join(scratch.name, cls.__name__)
-        cls.prompts, cls.wanted = process(MODEL + LASTING + REFERENCE, FOLDER=cls.folder, MAKE=MAKE, NEW=NEW, CONVERSATIONS=CONVERSATIONS)
+        cls.prompts, cls.wanted = process(MODEL + LASTING + REFERENCE, {"GDN_VLLM_FORM": cls.form}, FOLDER=cls.folder, MAKE=MAKE, NEW=NEW,
+                                          CONVERSATIONS=CONVERSATIONS)
 
     def counts(self, drafts, known="", rounds=None, aborted=0.0, environment=None, **options):
         """What an engine counted, whose answers are right."""
         rounds = rounds or [range(CONVERSATIONS), range(CONVERSATIONS, 2 * CONVERSATIONS)]
-        answers, filled, counts = process(ENGINE, environment, DRAFTS=known, FOLDER=self.folder, NEW=NEW, PROMPTS=self.prompts, WANTED=self.wanted, ABORTED=aborted,
+        answers, filled, counts = process(ENGINE, {"GDN_VLLM_FORM": self.form, **(environment or {})}, DRAFTS=known, FOLDER=self.folder, NEW=NEW, PROMPTS=self.prompts, WANTED=self.wanted, ABORTED=aborted,
                                           ROUNDS=list(map(list, rounds)), OPTIONS={"speculative_config": drafts, **options})
         self.assertEqual({i: tokens for i, tokens in answers if tokens != self.wanted[i]}, {})
         self.assertEqual(len(answers) + counts["aborted"], sum(map(len, rounds)))
@@ -133,6 +136,8 @@ class Engines(unittest.TestCase):
         self.assertGreater(filled, 0)
         return counts
 
+
+class Engines(Engine):
     def test_ngram_in_pieces(self):
         """Drafts of which many are accepted, and pieces of prompts."""
         counts = self.counts(NGRAM, KNOWN, max_num_seqs=8, max_num_batched_tokens=101)
@@ -154,6 +159,17 @@ class Engines(unittest.TestCase):
         chosen = [i + more for i in range(8) for more in (0, CONVERSATIONS)]
         counts = self.counts(None, rounds=[[i] for i in chosen])
         self.assertLess(counts["steps"], NEW * len(chosen) + len(chosen) // 2)
+
+
+class Chunked(Engine):
+    """In the chunked form, beside an engine in this form without drafts and cache."""
+
+    form = "chunked2"
+
+    def test_ngram_in_pieces_with_few_blocks(self):
+        counts = self.counts(NGRAM, KNOWN, max_num_seqs=16, max_num_batched_tokens=101, num_gpu_blocks_override=90)
+        self.assertGreater(counts["after, in place"], 0)
+        self.assertGreater(counts["vllm:num_preemptions"], 0)
 
 
 class Pool:
