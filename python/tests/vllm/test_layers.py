@@ -8,6 +8,7 @@ What a sequence gets for its tokens is what transformers' layer gives for the wh
 the bits of one call with the whole sequence alone. Slots are copied there between steps, as vLLM does with a prefix cache."""
 import contextlib
 import copy
+import itertools
 import os
 import random
 import tempfile
@@ -387,6 +388,10 @@ class Layers(unittest.TestCase):
         self.run_steps(ling)
 
 
+def same(a, b):
+    return torch.equal(a.contiguous().view(torch.uint8), b.contiguous().view(torch.uint8))
+
+
 class Pools(unittest.TestCase):
     def test_cuts(self):
         """Bits do not depend on how a prompt is cut, whatever the types of model and pools are."""
@@ -394,26 +399,27 @@ class Pools(unittest.TestCase):
         heads, values, dim = 1, 2, 32
         channels, types_of = 2 * heads * dim + values * dim, (torch.float32, torch.bfloat16, torch.float16)
         weight, a_log, dt_bias = torch.randn(channels, 4), torch.randn(values), torch.randn(values)
-        for model in types_of:
-            for windows in types_of:
-                for states in types_of:
-                    x, g, beta = (torch.randn(20, n).to(model) for n in (channels, values, values))
-                    x[:, :8] *= 1e-7  # subnormal in float16
-                    results = []
-                    for cuts in ([20], [7, 13], [1] * 20, [1, 2, 3, 14]):
-                        pools = (torch.full((3, 3, channels), float("nan"), dtype=windows), torch.full((3, values, dim, dim), float("nan"), dtype=states))
-                        layer = types.SimpleNamespace(prefix="l", kv_cache=pools, A_log=a_log, dt_bias=dt_bias)
-                        sequence, outs = types.SimpleNamespace(at=0, slots=[1]), []
-                        for n in cuts:
-                            out, part = torch.zeros(n, values, dim, dtype=model), slice(sequence.at, sequence.at + n)
-                            context = types.SimpleNamespace(attn_metadata={"l": metadata([], [(sequence, n)], [False] * n)})
-                            with unittest.mock.patch("vllm.forward_context.get_forward_context", lambda: context):
-                                gdn.vllm._attend(layer, x[part], g[part], beta[part], out, heads, weight, None, gate_input="raw_a_log")
-                            outs.append(out)
-                            sequence.at += n
-                        results.append((torch.cat(outs), pools[0][1], pools[1][1]))
-                    for result in results:
-                        self.assertTrue(all(map(torch.equal, result, results[0])), (model, windows, states))
+        for digits, model, windows, states in (*itertools.product((0,), types_of, types_of, types_of), *itertools.product((2, 3), types_of, types_of, (torch.float32,))):
+            n_tokens = 75 if digits else 20
+            size, entry = _vllm_chunked._sizes(heads, values, dim, dim, False, digits)
+            shape = (size + 32 * entry + 4,) if digits else (values, dim, dim)
+            x, g, beta = (torch.randn(n_tokens, n).to(model) for n in (channels, values, values))
+            x[:, :8] *= 1e-7  # subnormal in float16
+            results = []
+            for cuts in ([n_tokens], [7, n_tokens - 7], [1] * n_tokens, [1, 2, 3, n_tokens - 6], [n_tokens - 11, 10, 1]):
+                pools = (torch.full((3, 3, channels), float("nan"), dtype=windows), torch.full((3, *shape), float("nan"), dtype=states))
+                layer = types.SimpleNamespace(prefix="l", kv_cache=pools, A_log=a_log, dt_bias=dt_bias)
+                sequence, outs = types.SimpleNamespace(at=0, slots=[1]), []
+                for n in cuts:
+                    out, part = torch.zeros(n, values, dim, dtype=model), slice(sequence.at, sequence.at + n)
+                    context = types.SimpleNamespace(attn_metadata={"l": metadata([], [(sequence, n)], [False] * n)})
+                    with unittest.mock.patch("vllm.forward_context.get_forward_context", lambda: context), unittest.mock.patch.object(gdn.vllm, "_digits", digits):
+                        gdn.vllm._attend(layer, x[part], g[part], beta[part], out, heads, weight, None, gate_input="raw_a_log")
+                    outs.append(out)
+                    sequence.at += n
+                results.append((torch.cat(outs), pools[0][1], pools[1][1, :size] if digits else pools[1][1]))
+            for result in results:
+                self.assertTrue(all(same(*both) for both in zip(result, results[0])), (digits, model, windows, states))
 
 
 class Unknown(unittest.TestCase):
@@ -438,6 +444,56 @@ class Unknown(unittest.TestCase):
                         continue
                     with self.assertRaisesRegex(RuntimeError, text):
                         make(None)
+
+    def test_refusals_of_the_chunked_form(self):
+        import vllm.platforms
+        from vllm.model_executor.layers.mamba import mamba_utils
+        with unittest.mock.patch.dict(os.environ, GDN_VLLM_FORM="chunks"):
+            with self.assertRaisesRegex(ValueError, "GDN_VLLM_FORM is 'chunks'; allowed: recurrence, chunked2, chunked"):
+                _vllm_chunked.digits()
+        for cpu, release in ((False, "0.32.0"), (True, "0.31.1")):
+            with unittest.mock.patch.object(vllm.platforms.current_platform, "is_cpu", lambda: cpu):
+                with self.assertRaisesRegex(RuntimeError, "on a CPU and with vLLM 0.32 only"):
+                    gdn.vllm._choose_chunked(release)
+        config = unittest.mock.Mock(speculative_config=None)
+        cache = config.cache_config = types.SimpleNamespace(mamba_ssm_cache_dtype="auto", enable_prefix_caching=True, mamba_block_size=64, prefix_match_unit=None)
+        make, specify = gdn.vllm._checked(lambda self: None), gdn.vllm._checkpointed(lambda self, config: vllm.v1.kv_cache_interface.MambaSpec(
+            block_size=64, shapes=((4,),), dtypes=(torch.float32,), num_speculative_blocks=3))
+        layer = unittest.mock.Mock(get_attn_backend=lambda: vllm.v1.attention.backends.gdn_attn.GDNAttentionBackend)
+        with in_form(2), unittest.mock.patch("vllm.config.get_current_vllm_config", lambda: config):
+            make(None)
+            spec = specify(layer, config)
+            self.assertEqual((spec.num_speculative_blocks, spec.num_prefill_checkpoint_blocks, spec.prefill_checkpoint_alignment), (0, 1, 32))
+            for name in ("mamba_block_size", "prefix_match_unit"):
+                with unittest.mock.patch.object(cache, name, 48):
+                    with self.assertRaisesRegex(ValueError, f"GDN_VLLM_FORM: {name} is 48; .*multiples of 32 tokens"):
+                        specify(layer, config)
+                    cache.enable_prefix_caching = False
+                    specify(layer, config)
+                    cache.enable_prefix_caching = True
+            cache.mamba_ssm_cache_dtype = "bfloat16"
+            with self.assertRaisesRegex(ValueError, "GDN_VLLM_FORM: states are digits, and mamba_ssm_cache_dtype is 'bfloat16'"):
+                make(None)
+            with self.assertRaisesRegex(ValueError, "GDN_VLLM_FORM: heads have 40 keys and 32 values; the chunked form needs multiples of 16"):
+                mamba_utils.MambaStateShapeCalculator.gated_delta_net_state_shape(1, 2, 4, 40, 32, 4)
+
+    def test_slots_of_the_chunked_form(self):
+        """The sizes that vLLM has are those that the library says."""
+        from vllm.model_executor.layers.mamba.mamba_utils import MambaStateDtypeCalculator, MambaStateShapeCalculator
+        for digits, drafts in itertools.product((2, 3), (0, 1, 5)):
+            with in_form(digits):
+                shapes = {False: MambaStateShapeCalculator.gated_delta_net_state_shape(2, 4, 8, 48, 32, 4, drafts),
+                          True: MambaStateShapeCalculator.kda_state_shape(2, 8, 32, conv_kernel_size=4, num_spec=drafts)}
+                self.assertEqual(MambaStateDtypeCalculator.kda_state_dtype(torch.bfloat16, "auto"), (torch.bfloat16, torch.float32))
+            for channels, (heads_k, dim_k) in ((False, (2, 48)), (True, (4, 32))):
+                q, v = numpy.zeros((1, heads_k, dim_k), numpy.float32), numpy.zeros((1, 4, 32), numpy.float32)
+                g = numpy.zeros((1, 4, dim_k)[:3 if channels else 2], numpy.float32)
+                state, entry = _vllm_chunked._sizes(heads_k, 4, dim_k, 32, channels, digits)
+                can = gdn.capability(gdn.gated_delta_net, q, q, v, g, g[:, :, 0] if channels else g, numpy.zeros((1, 4, state), numpy.uint8), digits=digits,
+                                     log=numpy.zeros((1, 32, entry), numpy.float32), position=[0])
+                self.assertEqual((4 * state, 4 * entry), (can.slot_bytes, can.log_entry_bytes))
+                self.assertIn(shapes[channels][1][0] - state - (32 + drafts) * entry, range(1, 5))
+                self.assertEqual(shapes[channels][1][0] % 4, 0)
 
     def test_batch_invariance(self):
         """What vLLM asks a backend under VLLM_BATCH_INVARIANT=1."""
