@@ -8,7 +8,7 @@ A request's block table has a column for each B tokens (`block_size`). An entry 
 
 A step that reads tokens [c, c + s) uses columns R to R + drafts, R = ceil((c + s) / B) - 1. The state after its token t goes to
 column R + t, each in a slot of its own. The convolution's inputs go to column R alone. So "the state t tokens behind column p" is
-  a recurrent state        in column p + t
+  a recurrent state        in column p + t; in the chunked form in column p, with the log of the tokens since (gdn._vllm_chunked)
   the convolution's inputs in column p, a ring by position (gdn.vllm), which is copied whole: it has the inputs before each of the
                            step's tokens. vLLM's own kernels move a window by t inputs here
 
@@ -28,7 +28,7 @@ from torch import Tensor
 
 _MODULE = "vllm.v1.worker.mamba_utils"
 _NO_SLOT = 0
-_moving = True  # a state is behind its column, as below; False: in its column, with the log of the tokens since (gdn._vllm_chunked)
+_moving = True  # False: the chunked form
 
 
 class _Pool(NamedTuple):
@@ -43,8 +43,8 @@ class _Pool(NamedTuple):
 
 
 def register(moving: bool = True) -> Optional[str]:
-    """Give vLLM the functions; `moving` as above. What is wrong with this vLLM if it cannot take them: on a device, and with Triton's CPU backend,
-    vLLM's own kernels run, which move windows."""
+    """Give vLLM the functions; `moving` is false for the chunked form. What is wrong with this vLLM if it cannot take them: on a
+    device, and with Triton's CPU backend, vLLM's own kernels run, which move windows."""
     from vllm.platforms import current_platform
     from vllm.triton_utils import HAS_TRITON
 

@@ -3,7 +3,8 @@ its batch.
 
 vLLM finds register() as the plugin "gdn" and calls it in every process. It does nothing unless VLLM_PLUGINS names gdn.
 Each layer then makes two calls for a whole step, whatever the step holds: prompts, pieces of prompts, single tokens and
-drafts. States stay in vLLM's pools, in their type, float32, float16 or bfloat16. docs/guide/vllm.md has what is replaced."""
+drafts. States stay in vLLM's pools, in their type, float32, float16 or bfloat16, or as digits (GDN_VLLM_FORM).
+docs/guide/vllm.md has what is replaced."""
 from __future__ import annotations
 
 import functools

@@ -484,7 +484,8 @@ class Unknown(unittest.TestCase):
             with in_form(digits):
                 shapes = {False: MambaStateShapeCalculator.gated_delta_net_state_shape(2, 4, 8, 48, 32, 4, drafts),
                           True: MambaStateShapeCalculator.kda_state_shape(2, 8, 32, conv_kernel_size=4, num_spec=drafts)}
-                self.assertEqual(MambaStateDtypeCalculator.kda_state_dtype(torch.bfloat16, "auto"), (torch.bfloat16, torch.float32))
+                for dtypes in (MambaStateDtypeCalculator.gated_delta_net_state_dtype, MambaStateDtypeCalculator.kda_state_dtype):
+                    self.assertEqual(dtypes(torch.bfloat16, "auto"), (torch.bfloat16, torch.float32))
             for channels, (heads_k, dim_k) in ((False, (2, 48)), (True, (4, 32))):
                 q, v = numpy.zeros((1, heads_k, dim_k), numpy.float32), numpy.zeros((1, 4, 32), numpy.float32)
                 g = numpy.zeros((1, 4, dim_k)[:3 if channels else 2], numpy.float32)
