@@ -171,6 +171,9 @@ class Chunked(Engine):
         self.assertGreater(counts["after, in place"], 0)
         self.assertGreater(counts["vllm:num_preemptions"], 0)
 
+    def test_no_drafts(self):
+        self.counts(None, max_num_seqs=16, max_num_batched_tokens=101)
+
 
 class Pool:
     """A pool of a layer in a piece of memory, with a page for each slot. A slot has `width` rows of inputs, or a state (0)."""
@@ -295,6 +298,16 @@ class Functions(unittest.TestCase):
                                              (3, 4, width, f"a slot {width} inputs"), (3, 4, -1, ""), (3, 40, 0, "its table has 40 columns"), (-1, 4, 0, "")):
             with self.assertRaisesRegex(RuntimeError, f"gdn cannot copy the state {tokens} tokens behind column {source} to column {target} of request 0: .*{text}"):
                 _vllm_align._copy(layout, 0, source, target, tokens)
+
+    def test_slots_with_their_log(self):
+        """In the chunked form the state is in the column itself, whatever the tokens behind it."""
+        requests = Requests(random.Random(SEED))
+        pool = next(pool for pool in requests.pools if not pool.width)
+        old, new = (int(requests.tables[pool.group][0, column]) for column in (3, 7))
+        pool.rows[old, 0] = pool.value(0, 9).to(pool.data.dtype)
+        with unittest.mock.patch.object(_vllm_align, "_moving", False):
+            _vllm_align._copy((*requests.layout(), requests.first), 0, 3, 7, 1)
+        self.assertTrue(torch.equal(pool.rows[new], pool.rows[old]))
 
     def test_another_vllm(self):
         """What register() says of a vLLM that has no place for the functions, or calls them in another way."""

@@ -173,45 +173,50 @@ for given, prompt in zip(engine.generate([TokensPrompt(prompt_token_ids=p) for p
 print(json.dumps([max(apart), sum(apart) / len(apart)]))
 """
 
-# Every call of a layer again, a sequence and a token at a time, from the states before it: outputs and states have the same bits.
+# Every call of a layer again, a sequence and a token at a time, from the slots before it: outputs and states have the same bits.
 ALONE = """
 import gdn, gdn.vllm
-compared, MOST = 0, 3000
+from gdn import _vllm_chunked
+compared, MOST, digits = 0, 3000, _vllm_chunked.digits()
 def rule(layer, step, x, g, beta, out, heads_k, gates, batch=gdn.vllm._rule):
     global compared
-    state = layer.kv_cache[1]
-    source, kept, starts = step.source.tolist(), step.kept.tolist(), step.starts.tolist()
+    state, (heads, dim_v) = layer.kv_cache[1], out.shape[1:]
+    dim_k = (x.shape[1] - heads * dim_v) // (2 * heads_k)
+    source, kept, starts, position = (step.maps[name].tolist() for name in ("state_src", "state_dst", "seq_start", "position"))
     before = {slot: state[slot:slot + 1].clone() for slot in source if slot >= 0}
     batch(layer, step, x, g, beta, out, heads_k, gates)
     if compared > MOST:
         return
-    heads, dim_v, dim_k = state.shape[1:]
     q, k, v = (y.unflatten(-1, (h, -1)) for y, h in zip(x.split((heads_k * dim_k, heads_k * dim_k, heads * dim_v), -1), (heads_k, heads_k, heads)))
     for s in range(step.n):
         if source[s] == gdn.SKIP:
             continue
-        mine = torch.zeros_like(state[:1]) if source[s] == gdn.NONE else before[source[s]].clone()
+        mine, base = torch.zeros_like(state[:1]) if source[s] == gdn.NONE else before[source[s]].clone(), step.maps["base_position"][s].item() if digits else 0
         for t in range(starts[s], starts[s + 1]):
-            one = torch.empty_like(out[t:t + 1])
-            gdn.gated_delta_net(q[t:t + 1], k[t:t + 1], v[t:t + 1], g[t:t + 1], beta[t:t + 1], mine, out=one, ssm_a=layer.A_log.detach().flatten(),
-                                dt_bias=layer.dt_bias.detach().unflatten(0, g.shape[1:]), **{"qk_norm": "add", "qk_norm_eps": 1e-6, "beta_input": "logit", **gates})
+            one, at = torch.empty_like(out[t:t + 1]), position[s] + t - starts[s]
+            form = {"state": mine}
+            if digits:
+                form = {**_vllm_chunked.operands(mine, heads_k, heads, dim_k, dim_v, False, digits), "digits": digits, "position": [at], "base_position": [base]}
+                base = (at + 1) // 32 * 32
+            gdn.gated_delta_net(q[t:t + 1], k[t:t + 1], v[t:t + 1], g[t:t + 1], beta[t:t + 1], out=one, ssm_a=layer.A_log.detach().flatten(),
+                                dt_bias=layer.dt_bias.detach().unflatten(0, g.shape[1:]), **form, **{"qk_norm": "add", "qk_norm_eps": 1e-6, "beta_input": "logit", **gates})
             assert torch.equal(one, out[t:t + 1]), ("out", s, t)
             compared += 1
             newer = starts[s + 1] - 1 - t
-            assert newer >= len(kept[s]) or kept[s][newer] == gdn.NONE or torch.equal(mine[0], state[kept[s][newer]]), ("state", s, t)
+            assert digits or newer >= len(kept[s]) or kept[s][newer] == gdn.NONE or torch.equal(mine[0], state[kept[s][newer]]), ("state", s, t)
 def convolve(layer, step, x, weight, bias, batch=gdn.vllm._convolve):
-    pool, reach = layer.kv_cache[0], weight.shape[1] - 1
-    source = step.source.tolist()
-    windows = [pool[slot, at:at + reach].clone() for slot, at in zip(step.slots.tolist(), [0] * step.n if step.offset is None else step.offset.tolist())]
+    pool, reach, channels = layer.kv_cache[0], weight.shape[1] - 1, x.shape[1]
+    ring = pool.as_strided((pool.shape[0], pool.shape[1] * pool.shape[2] // channels, channels), (pool.stride(0), channels, 1))
+    source, starts, position = (step.maps[name].tolist() for name in ("history_src", "seq_start", "position"))
+    windows = [torch.stack([ring[slot, p % ring.shape[1]] if p >= 0 else torch.zeros_like(x[0]) for p in range(at - reach, at)]) if slot != gdn.SKIP else None for slot, at in zip(source, position)]
     out = batch(layer, step, x, weight, bias)
     if compared > MOST:
         return out
-    weight, starts = weight.detach().contiguous(), step.starts.tolist()
+    weight = weight.detach().contiguous()
     for s in range(step.n):
         if source[s] == gdn.SKIP:
             continue
-        old = torch.zeros_like(pool[0, :reach]) if source[s] == gdn.NONE else windows[s]
-        window = torch.cat((old, x[starts[s]:starts[s + 1]]))
+        window = torch.cat((windows[s], x[starts[s]:starts[s + 1]]))
         for i, t in enumerate(range(starts[s], starts[s + 1])):
             one = torch.empty_like(window[i:i + reach + 1])
             gdn.ssm_conv(window[i:i + reach + 1].contiguous(), weight, out=one, silu=True)
@@ -311,7 +316,8 @@ class Qwen3Next(Engine):
             if VERSION.startswith("0.31.") and "speculative_config" in options:
                 continue
             with self.subTest(options):
-                self.assertGreater(self.require(before=ALONE, **options)["compared"], 3000)
+                for form in ("recurrence", "chunked") if VERSION.startswith("0.32.") else ("recurrence",):
+                    self.assertGreater(self.require(before=ALONE, environment={"GDN_VLLM_FORM": form}, **options)["compared"], 3000)
 
     def test_mtp(self):
         self.drafts(MTP)
