@@ -88,7 +88,7 @@ def damaged(draw, body):
 
 def texts_of(path, answer):
     """What does not depend on the time or on other requests: texts, calls, reasons and log-probabilities."""
-    if "error" in answer:
+    if answer.get("error"):
         return answer
     if path == "/v1/responses":
         items = [(i["type"], i.get("name"), i.get("arguments"), [p["text"] for p in i.get("content", [])]) for i in answer["output"]]

@@ -193,7 +193,7 @@ def refusals():
         for given in (-1, 21, True, 1.5):
             refused(s, 400, "top_logprobs", {**hello, "logprobs": True, "top_logprobs": given}, chat)
             refused(s, 400, "logprobs", {"prompt": "x", "logprobs": given})
-        for name, given in (("tools", TOOLS), ("tool_choice", "required"), ("response_format", {"type": "json_object"}), ("top_logprobs", 1), ("chat_template_kwargs", {})):
+        for name, given in (("tools", TOOLS), ("tool_choice", "required"), ("top_logprobs", 1), ("chat_template_kwargs", {})):
             refused(s, 400, name, {"prompt": "x", name: given})
         refused(s, 400, "tools", {**hello, "tools": TOOLS}, chat)  # the model's template does not write them
         refused(s, 400, "messages", {"messages": [{"role": "function", "content": "x"}], "tools": TOOLS}, chat)

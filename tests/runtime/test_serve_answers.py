@@ -191,7 +191,7 @@ NEUTRAL = {"store": False, "metadata": {"a": "b"}, "service_tier": "auto", "prom
 OF_CHATS = {"parallel_tool_calls": False, "modalities": ["text"], "verbosity": "medium", "reasoning_format": "auto", "add_generation_prompt": True, "include_reasoning": True}
 OF_MESSAGES = {"annotations": [], "refusal": None, "audio": None, "function_call": None, "cache_control": {"type": "ephemeral"}, "nonsense": 1, "prefix": False}
 CHANGES = {"best_of": 2, "suffix": "x", "mirostat": 1, "typical_p": 0.9, "dry_multiplier": 0.5, "xtc_probability": 0.1, "stop_token_ids": [40], "skip_special_tokens": False,
-           "use_beam_search": True, "grammar": "root ::= x", "guided_json": {}, "structured_outputs": {"json": {}}, "samplers": ["top_k"], "cache_salt": "x", "n_predict": -1, "truncate_prompt_tokens": 5, "thinking": {"type": "disabled"}, "prompt_logprobs": 1}
+           "use_beam_search": True, "grammar": "root ::= x", "guided_regex": "x", "structured_outputs": {"regex": "a"}, "json_schema": 3, "samplers": ["top_k"], "cache_salt": "x", "n_predict": -1, "truncate_prompt_tokens": 5, "thinking": {"type": "disabled"}, "prompt_logprobs": 1}
 CHAT = "/v1/chat/completions"
 
 
@@ -220,7 +220,8 @@ def members(folder):
     strict = [{**t, "cache_control": {}, "function": {**t["function"], "strict": True}} for t in TOOLS]
     answers = [s.ask(CHAT, {**plain, "tools": tools})[1] for tools in (TOOLS, strict)]
     require(answers[0]["choices"] == answers[1]["choices"] and answers[0]["usage"]["prompt_tokens"] == answers[1]["usage"]["prompt_tokens"], f"strict: {answers}")
-    require(s.ask("/tokenize", {"content": PROMPT, "with_pieces": False})[0] == 200, "an unknown member of /tokenize")
+    of = [s.ask("/tokenize", {"content": PROMPT, "with_pieces": pieces})[1]["tokens"] for pieces in (False, True)]
+    require([t["id"] for t in of[1]] == of[0] and "".join(t["piece"] for t in of[1]) == PROMPT, f"tokens with their texts: {of}")
     s.ask("/v1/completions", {"prompt": "x", "max_tokens": 1, "line\nbreak" + "\u00e9" * 90: 1})
     for _ in range(300):  # clients do not fill the log
         s.ask("/tokenize", {"content": "x", f"member {_}": 1})
@@ -447,6 +448,14 @@ def structured():
             for format in ("json_object", {"type": "grammar"}, {"type": "json_schema"}, {"type": "json_schema", "json_schema": {"name": "x"}},
                            {"type": "json_schema", "json_schema": {"schema": {"type": "string", "pattern": "a"}}}, {"type": "json_schema", "json_schema": {"schema": 3}}):
                 refused(s, 400, "response_format", {**say, "response_format": format}, "/v1/chat/completions")
+            for more in ({"json_schema": PERSON}, {"guided_json": PERSON}, {"guided_json": json.dumps(PERSON)}, {"structured_outputs": {"json": PERSON}}, {"response_format": {"type": "json_object", "schema": PERSON}}):
+                others = [c["message"]["content"] for c in s.ask("/v1/chat/completions", {**body, **more})[1]["choices"]]
+                require(others == texts, f"{more}: {others}")
+            for name, more in (("json_schema", {"json_schema": PERSON, "response_format": schema}), ("guided_json", {"guided_json": "{"}), ("structured_outputs", {"structured_outputs": {"json": PERSON, "choice": ["a"]}}), ("guided_json", {"json_schema": PERSON, "guided_json": PERSON})):
+                refused(s, 400, name, {**say, **more}, "/v1/chat/completions")
+            of_text = s.text({"prompt": "Who was Moses?", "max_tokens": 300, "seed": 5, "response_format": schema})
+            require(list(json.loads(of_text)) == ["name", "age", "tags"], f"a completion: {of_text}")
+            refused(s, 400, "response_format", {"prompt": "x", "echo": True, "response_format": schema})
             plain = s.ask("/v1/chat/completions", {**body, "n": 1, "response_format": {"type": "text"}})[1]["choices"]
             require(plain == s.ask("/v1/chat/completions", {**body, "n": 1})[1]["choices"], "text is any text")
     require(found[0] == found[1], f"with drafts and without: {found}")

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "gdn/base.h"
+#include "numerics/checksum.h"
 #include "tools/cli/json.h"
 #include "tools/serve/serve.h"
 
@@ -15,6 +16,21 @@ static json_t *name_of(const char *bytes, size_t n)
     return json_string(*text ? text : "model");
 }
 
+/* Makes the fingerprint. The bytes of the weights, which take long to read, do not count. */
+static void name_settings(serve_server *v)
+{
+    const run_session *const s = v->session;
+    const rt_fingerprint *const f = &s->model->fingerprint;
+    char all[256];
+    const int n =
+        snprintf(all, sizeof all, "%llx %llx %llx %d %s %s %s", (unsigned long long)f->weights,
+                 (unsigned long long)f->tokenizer, s->chat ? (unsigned long long)rt_chat_fingerprint(s->chat) : 0ULL,
+                 (int)s->context, run_opt.kv, run_opt.form, run_opt.level ? run_opt.level : "");
+    const uint64_t sum = gdn_checksum(all, (size_t)n);
+    (void)snprintf(v->fingerprint, sizeof v->fingerprint, "gdn-%d.%d.%d-%016llx", GDN_VERSION_MAJOR, GDN_VERSION_MINOR,
+                   GDN_VERSION_PATCH, (unsigned long long)sum);
+}
+
 int serve_name_model(serve_server *v)
 {
     const char *const slash = strrchr(run_opt.model, '/'), *const file = slash ? slash + 1 : run_opt.model,
@@ -25,6 +41,7 @@ int serve_name_model(serve_server *v)
     if (!serve_opt.alias.n)
         (void)json_array_append_new(v->names, name_of(file, end ? (size_t)(end - file) : strlen(file)));
     v->model = json_string_value(json_array_get(v->names, 0));
+    name_settings(v);
     return v->model != NULL;
 }
 

@@ -224,9 +224,10 @@ static json_t *choice_of(const serve_call *call, int32_t index, json_t *value, c
 static json_t *answer_of(const serve_call *call, json_t *choices, json_t *usage)
 {
     const char *const object = call->stream ? "chat.completion.chunk" : "chat.completion";
-    return json_pack("{s:s, s:s, s:I, s:s, s:I, s:o*, s:o*}", "id", call->id, "object",
+    return json_pack("{s:s, s:s, s:I, s:s, s:s, s:I, s:o*, s:o*}", "id", call->id, "object",
                      call->chat ? object : "text_completion", "created", (json_int_t)call->created, "model",
-                     call->server->model, "seed", (json_int_t)call->sampling.seed, "choices", choices, "usage", usage);
+                     call->server->model, "system_fingerprint", call->server->fingerprint, "seed",
+                     (json_int_t)call->sampling.seed, "choices", choices, "usage", usage);
 }
 
 static int failed(const serve_choice *c, serve_error *e)

@@ -1,4 +1,4 @@
-/* What a chat's answer must be: response_format, tools and tool_choice. See serve.h. */
+/* What an answer must be: response_format, tools and tool_choice. See serve.h. */
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -78,14 +78,40 @@ static int read_tools(serve_server *v, json_t *tools, const tool_choice *choice,
     return !e->status;
 }
 
-/* The schema of response_format; *schema is NULL for any text. It is to be released. */
-static int read_format(const json_t *o, json_t **schema, serve_error *e)
+/* A schema, or its text, as a new reference; NULL: it is neither. */
+static json_t *schema_in(json_t *value)
+{
+    return json_is_string(value)
+               ? json_loadb(json_string_value(value), json_string_length(value), JSON_DECODE_ANY, NULL)
+               : json_incref(value);
+}
+
+/* The schema of response_format, or of the members that llama.cpp and vLLM have for it. *schema is NULL for any text.
+ * It is to be released. *name: the member's. */
+static int read_format(const json_t *o, json_t **schema, const char **name, serve_error *e)
 {
     const json_t *const format = serve_member(o, "response_format");
     const char *const type = json_string_value(serve_member(format, "type"));
+    json_t *const of_vllm = serve_member(serve_member(o, "structured_outputs"), "json");
+    json_t *const others[] = { serve_member(o, "json_schema"), serve_member(o, "guided_json"), of_vllm };
+    static const char *const names[] = { "json_schema", "guided_json", "structured_outputs" };
     *schema = NULL;
+    *name = "response_format";
+    for (int i = 0; i < 3; i++) {
+        if (!serve_member(o, names[i])) continue;
+        if (!others[i] || format || *schema || (i == 2 && json_object_size(serve_member(o, names[i])) != 1))
+            return serve_wrong(e, names[i],
+                               i == 2 ? "{\"json\": {...}} is allowed, without response_format"
+                                      : "a schema is allowed, without response_format");
+        *name = names[i];
+        *schema = schema_in(others[i]);
+        if (!*schema) return serve_wrong(e, names[i], "it is not JSON");
+    }
     if (!format || (type && !strcmp(type, "text"))) return 1;
-    if (type && !strcmp(type, "json_object")) *schema = json_pack("{s:s}", "type", "object");
+    if (type && !strcmp(type, "json_object")) {
+        json_t *const given = serve_member(format, "schema"); /* of llama.cpp */
+        *schema = given ? json_incref(given) : json_pack("{s:s}", "type", "object");
+    }
     if (type && !strcmp(type, "json_schema"))
         *schema = json_incref(serve_member(serve_member(format, "json_schema"), "schema"));
     return *schema || serve_wrong(e, "response_format",
@@ -93,8 +119,9 @@ static int read_format(const json_t *o, json_t **schema, serve_error *e)
                                   "\"json_schema\": {\"schema\": {...}}} are allowed");
 }
 
-/* Compiles what the answer is held to. flags: of rt_schema_compile_calls(). */
-static int compile(serve_call *call, const json_t *rules, const json_t *format, int flags, serve_error *e)
+/* Compiles what the answer is held to. name: of the member with the format; flags: of rt_schema_compile_calls(). */
+static int compile(serve_call *call, const json_t *rules, const json_t *format, const char *name, int flags,
+                   serve_error *e)
 {
     if (!rules && !format) return 1;
     json_t *const calls = rules ? json_pack("{s:O, s:O*}", "tools", rules, "format", format) : NULL;
@@ -104,7 +131,7 @@ static int compile(serve_call *call, const json_t *rules, const json_t *format, 
     const gdn_status status = rules ? rt_schema_compile_calls(text, strlen(text), flags, &call->schema)
                                     : rt_schema_compile(text, strlen(text), &call->schema);
     free(text);
-    const char *const name = format ? "response_format" : "tools";
+    if (!format) name = "tools";
     return !status || serve_fail(e, status == GDN_OUT_OF_MEMORY ? 500 : 400, "unsupported_value", name, "%s: %s", name,
                                  rt_last_error());
 }
@@ -112,18 +139,22 @@ static int compile(serve_call *call, const json_t *rules, const json_t *format, 
 int serve_read_constraint(serve_server *v, serve_call *call, json_t *o, serve_error *e)
 {
     tool_choice choice;
-    json_t *const tools = serve_member(o, "tools"), *rules = NULL, *format = NULL;
+    json_t *const tools = call->chat ? serve_member(o, "tools") : NULL, *rules = NULL, *format = NULL;
+    const char *name;
     int several = 1;
     int good = serve_get_flag(o, "parallel_tool_calls", &several, e) && read_choice(o, &choice, e) &&
-               read_format(o, &format, e) && read_tools(v, tools, &choice, format != NULL, &rules, e);
-    if (good) {
+               read_format(o, &format, &name, e) && read_tools(v, tools, &choice, format != NULL, &rules, e);
+    if (good && !call->chat) {
+        call->is_json = format != NULL;
+        good = compile(call, NULL, format, name, 0, e);
+    } else if (good) {
         const int flags = (choice.forced || format ? RT_CALLS_FORCED : 0) |
                           (several && !choice.name ? RT_CALLS_SEVERAL : 0) |
                           (rt_chat_has_tags(v->session->chat) ? RT_CALLS_TAGS : 0);
         call->one_call = !several;
         call->is_json = format != NULL;
         if (json_array_size(tools) && !choice.none) call->tools = tools;
-        good = compile(call, rules, choice.forced ? NULL : format, flags, e);
+        good = compile(call, rules, choice.forced ? NULL : format, name, flags, e);
     }
     json_decref(rules);
     json_decref(format);

@@ -60,16 +60,14 @@ static const struct {
       " logprobs return_tokens_as_token_ids min_tokens ",
       reads },
     { COMPLETION, " echo ", reads },
-    { CHAT,
-      " chat_template_kwargs reasoning_effort top_logprobs tools tool_choice parallel_tool_calls response_format ",
-      reads },
+    { CHAT, " chat_template_kwargs reasoning_effort top_logprobs tools tool_choice parallel_tool_calls ", reads },
+    { BODY, " response_format json_schema guided_json structured_outputs ", reads },
     { OPTIONS, " include_usage ", reads },
     { MESSAGE, " role content name ", reads },
     { INPUT | ASSISTANT, " reasoning_content reasoning ", reads },
     { ASSISTANT, " tool_calls ", reads },
     { RESULT, " tool_call_id ", reads },
-    { TOKENIZE, " content add_special parse_special ", reads },
-    { TOKENIZE, " with_pieces ", "[false]" },
+    { TOKENIZE, " content add_special parse_special with_pieces ", reads },
     { DETOKENIZE, " tokens ", reads },
     { RESPONSES,
       " model input instructions tools tool_choice parallel_tool_calls max_output_tokens temperature top_p top_k min_p"
@@ -114,7 +112,6 @@ static const struct {
     { BODY, " t_max_predict_ms truncate_prompt_tokens ", "[-1]" },
     { BODY, " skip_special_tokens spaces_between_special_tokens ", "[true]" },
     { COMPLETION, " add_special_tokens ", "[true]" },
-    { COMPLETION, " response_format ", "[{\"type\":\"text\"}]" },
     { COMPLETION, " tools ", "[[]]" },
     { COMPLETION, " tool_choice ", "[\"none\",\"auto\"]" },
     { CHAT, " add_special_tokens ", "[false]" },
@@ -124,7 +121,7 @@ static const struct {
     { CHAT, " verbosity ", "[\"medium\"]" },
     { BODY,
       " n_predict allowed_token_ids prompt_logprobs prompt_embeds logits_processors samplers sampler_seq chat_template"
-      " guided_json guided_regex guided_choice guided_grammar structured_outputs json_schema enable_thinking thinking"
+      " guided_regex guided_choice guided_grammar enable_thinking thinking"
       " reasoning web_search_options audio options top_logprobs chat_template_kwargs ",
       refuses },
     { RESPONSES, " truncation ", "[\"disabled\"]" },

@@ -68,6 +68,7 @@ static int read_prompts(serve_server *v, serve_call *call, json_t *o, serve_erro
     const json_t *const prompt = serve_member(o, "prompt"), *const first = json_array_get(prompt, 0);
     const size_t n = json_array_size(prompt);
     if (!prompt) return serve_wrong(e, "prompt", "it is missing");
+    if (!serve_read_constraint(v, call, o, e)) return 0;
     if (!json_is_string(first) && !json_is_array(first)) return read_prompt(v, call, prompt, e);
     for (size_t i = 0; i < n; i++)
         if (!read_prompt(v, call, json_array_get(prompt, i), e)) return 0;
@@ -360,9 +361,9 @@ static int read_parameters(serve_server *v, serve_call *call, json_t *o, serve_e
     call->n_min = (int32_t)n_min;
     if (n_min && call->schema)
         return serve_wrong(e, "min_tokens", "it is not for requests whose answers follow a schema");
-    if (call->is_json && (call->n_stop || call->ignore_end))
+    if (call->is_json && (call->n_stop || call->ignore_end || call->echo))
         return serve_wrong(e, "response_format",
-                           "it is not for requests with stop or ignore_eos, which would cut the JSON");
+                           "it is not for requests with stop or ignore_eos, which would cut the JSON, or with echo");
     if (call->schema && call->ignore_end)
         return serve_wrong(e, "ignore_eos", "it is not for requests whose tools are strict or must be called");
     if (options && !json_is_object(options)) return serve_wrong(e, "stream_options", "an object is allowed");
@@ -426,17 +427,23 @@ json_t *serve_read_tokenize(serve_server *v, const char *body, size_t n, serve_e
     const run_bytes text = { (char *)json_string_value(serve_member(o, "content")),
                              json_string_length(serve_member(o, "content")) };
     const rt_tokenizer *const t = v->session->tokenizer;
-    int bos = 0, special = 0;
+    int bos = 0, special = 0, pieces = 0;
     int64_t count = 0;
     int32_t *tokens = NULL;
     int good = o && serve_check_members(v, o, SERVE_TOKENIZE, "", e) && serve_get_flag(o, "add_special", &bos, e) &&
-               serve_get_flag(o, "parse_special", &special, e) &&
+               serve_get_flag(o, "with_pieces", &pieces, e) && serve_get_flag(o, "parse_special", &special, e) &&
                (text.bytes || serve_wrong(e, "content", "a text is needed"));
     const gdn_status status = good ? run_tokenize(t, text, special ? RT_PARSE_SPECIAL : 0, &tokens, &count) : GDN_OK;
     if (status) good = serve_refused(e, status, "content");
     json_t *const list = json_array();
     const int begins = rt_tokenizer_bos(t) >= 0 && (rt_tokenizer_add_bos(t) || !text.n); /* as run_tokenize() does */
-    for (int64_t i = begins && !bos; i < count; i++) (void)json_array_append_new(list, json_integer(tokens[i]));
+    for (int64_t i = begins && !bos; i < count; i++) {
+        const rt_string piece = rt_token_bytes(t, tokens[i]);
+        json_t *const id = json_integer(tokens[i]), *const bytes =
+                                                        serve_text(piece.text ? piece.text : "", piece.bytes);
+        (void)json_array_append_new(list, pieces ? json_pack("{s:o, s:O}", "id", id, "piece", bytes) : id);
+        json_decref(bytes);
+    }
     rt_free(tokens);
     json_decref(o);
     json_t *const answer = json_pack("{s:o}", "tokens", list);

@@ -136,6 +136,7 @@ typedef struct serve_server {
     rt_sampling defaults[2]; /* of completions and chats */
     json_t *names;           /* of the model, for clients; an array */
     const char *model;       /* the first of them */
+    char fingerprint[48];    /* of the model's form and of the settings that texts depend on */
     char *keys;              /* each terminated; the last one empty. NULL: no key is needed */
     int64_t started;
     int64_t reserve;      /* connections beyond --connections that may be open for a second */
@@ -243,7 +244,7 @@ json_t *serve_count_tokens(serve_server *v, const char *body, size_t n, const se
 
 /* ---- constraint.c ---- */
 
-/* Reads a chat's tools, tool_choice and response_format. 0: refused, with an error. */
+/* Reads response_format and, of a chat, tools and tool_choice. 0: refused, with an error. */
 int serve_read_constraint(serve_server *v, serve_call *call, json_t *o, serve_error *e);
 
 /* ---- messages.c ---- */
