@@ -2,7 +2,8 @@
  *
  *   0 to 2  body of a completion, a chat, a tokenization: a call within all limits, or an error with a message.
  *   3       a model's output with calls of tools: pieces of every length give the same.
- *   4, 5    JSON of a chat template's tools or variables: what it accepts, jansson accepts. */
+ *   4, 5    JSON of a chat template's tools or variables: what it accepts, jansson accepts.
+ *   6 to 8  body of /v1/responses, /v1/messages, /v1/messages/count_tokens: as 1. */
 #include "../runtime/gguf_build.h"
 
 #include <jansson.h>
@@ -54,21 +55,22 @@ static void create(void)
                    0, NULL);
 }
 
-static void check_error(const serve_error *e, int good)
+static void check_error(const serve_error *e, int good, const serve_protocol *p)
 {
     if (good ? e->status : e->status < 400 || e->status > 500 || !e->message[0]) stop("neither an answer nor an error");
-    if (!good) json_decref(serve_error_object(e));
+    if (!good) json_decref(p ? p->error_of(e) : serve_error_object(e));
 }
 
-static void check_request(const char *body, size_t n, int chat)
+static void check_request(const char *body, size_t n, int chat, const serve_protocol *p)
 {
     serve_error e = { 0 };
-    serve_call *const call = serve_read(&server, body, n, chat, &e);
-    check_error(&e, call != NULL);
+    serve_call *const call = serve_read(&server, body, n, chat, p, &e);
+    check_error(&e, call != NULL, p);
     if (!call) return;
     if (call->n < 1 || call->n_prompts < 1 || call->n * call->n_prompts > SERVE_TEXTS) stop("a number of texts");
     for (int32_t i = 0; i < call->n_prompts; i++) {
-        if (call->n_prompt[i] < 1 || call->n_prompt[i] >= session.context) stop("a prompt's length");
+        if (call->n_prompt[i] < 1 || (call->n_prompt[i] >= session.context && !(p && p->counts)))
+            stop("a prompt's length");
         for (int32_t k = 0; k < call->n_prompt[i]; k++)
             if (call->prompt[i][k] < 0 || call->prompt[i][k] >= rt_tokenizer_n_tokens(session.tokenizer))
                 stop("a prompt's token");
@@ -82,7 +84,7 @@ static void check_tokenize(const char *body, size_t n)
 {
     serve_error e = { 0 };
     json_t *const answer = serve_read_tokenize(&server, body, n, &e);
-    check_error(&e, answer != NULL);
+    check_error(&e, answer != NULL, NULL);
     json_decref(answer);
 }
 
@@ -158,12 +160,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     char *const text = malloc(n); /* of its size, for AddressSanitizer */
     if (!text) return 0;
     memcpy(text, data + 1, n);
-    switch (data[0] % 6) {
+    static const serve_protocol *const protocols[] = { &serve_responses, &serve_messages, &serve_counting };
+    const int which = data[0] % 9;
+    switch (which) {
     case 0:
-    case 1: check_request(text, n, data[0] % 6); break;
+    case 1: check_request(text, n, which, NULL); break;
     case 2: check_tokenize(text, n); break;
     case 3: check_calls(text, n); break;
-    default: check_json(text, n, data[0] % 6 == 5); break;
+    case 4:
+    case 5: check_json(text, n, which == 5); break;
+    default: check_request(text, n, 1, protocols[which - 6]); break;
     }
     free(text);
     return 0;

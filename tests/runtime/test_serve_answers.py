@@ -409,6 +409,40 @@ PERSON = {"type": "object", "properties": {"name": {"type": "string", "maxLength
                                            "tags": {"type": "array", "items": {"enum": ["holy", "wicked"]}, "minItems": 1, "maxItems": 3}}, "required": ["name", "age", "tags"]}
 
 
+def beginnings(folder):
+    """continue_final_message: the answer goes on after its beginning, as a completion of the same tokens does; with thinking too."""
+    for thinks in (False, True):
+        (folder / "form").write_text(FORM + ("<think>\n" if thinks else ""))
+        with server("--chat-template", folder / "form") as s:
+            user = {"role": "user", "content": "Who was Moses?"}
+            prompt = s.ask("/tokenize", {"messages": [user]})[1]
+            require(prompt == {"tokens": prompt["tokens"], "count": len(prompt["tokens"]), "max_model_len": 4096}, f"tokens of a chat: {prompt}")
+            for text, reasoning in (("And the LORD", None), ("And he", "Let me see. "), ("", None)):
+                if reasoning and not thinks:
+                    continue
+                last = {"role": "assistant", "content": text, **({"reasoning_content": reasoning} if reasoning else {})}
+                before = (reasoning or "") + "\n</think>\n\n" if thinks else ""
+                tokens = prompt["tokens"] + s.ask("/tokenize", {"prompt": before + text, "model": "x"})[1]["tokens"]
+                body = {"max_tokens": 12, "seed": 3, "temperature": 1}
+                wanted = s.text({**body, "prompt": tokens})
+                chat = {**body, "messages": [user, last], "continue_final_message": True, "add_generation_prompt": False}
+                # completions have other defaults
+                got = s.ask(CHAT, {**chat, "top_k": 0, "top_p": 1, "min_p": 0})[1]
+                require(got["choices"][0]["message"]["content"] == wanted and got["usage"]["prompt_tokens"] == len(tokens), f"{last}: {got}, not {wanted!r}")
+                of_messages = s.ask("/v1/messages", {**body, "messages": [user, {"role": "assistant", "content": text}], "top_k": 0, "top_p": 1, "min_p": 0})[1]
+                if not reasoning and text:
+                    require(of_messages["content"][0]["text"] == wanted, f"Anthropic's: {of_messages}")
+            refused(s, 400, "continue_final_message", {"messages": [user], "continue_final_message": True}, CHAT)
+            refused(s, 400, "add_generation_prompt", {"messages": [user], "add_generation_prompt": False}, CHAT)
+            if not thinks:
+                refused(s, 400, "messages", {"messages": [user, {"role": "assistant", "content": "a", "reasoning_content": "b"}], "continue_final_message": True}, CHAT)
+            error, _ = refused(s, 400, "logit_bias", {"messages": [user], "logit_bias": {"word": 1}}, CHAT)
+            require("'word'" in error["message"], f"the name of no token: {error}")
+            events, _ = s.events(CHAT, {"messages": [user], "max_tokens": 9, "stream_options": {"include_usage": True, "continuous_usage_stats": True}})
+            counts = [e["usage"]["completion_tokens"] for e in events]
+            require(counts == sorted(counts) and counts[0] < 3 and counts[-1] == 9 and events[-1]["choices"] == [], f"usage in each event: {counts}")
+
+
 def fewest(folder):
     """min_tokens: no end token and no stop string before; what was drawn before is the same, and drafts change nothing."""
     chat = {"messages": [{"role": "user", "content": "Who was Moses?"}], "max_tokens": 90}
@@ -461,4 +495,4 @@ def structured():
     require(found[0] == found[1], f"with drafts and without: {found}")
 
 
-run_tests(fewest, turns, continued, thinking, calls, members, variables, template_input, logprobs, echo, biases, structured)
+run_tests(beginnings, fewest, turns, continued, thinking, calls, members, variables, template_input, logprobs, echo, biases, structured)

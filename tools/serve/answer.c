@@ -186,7 +186,7 @@ static serve_usage count(const serve_call *call)
     for (int32_t i = 0; i < call->n_choices; i++) {
         const serve_choice *const c = &call->choice[i];
         const int32_t n = call->n_prompt[i / call->n];
-        u.written += call->no_text ? 0 : c->result.n_tokens;
+        u.written += call->no_text ? 0 : c->ended ? c->result.n_tokens : c->n_drawn;
         if (i % call->n) continue;
         u.prompt += n;
         u.kept += c->result.n_prefix < n ? c->result.n_prefix : n;
@@ -377,7 +377,8 @@ static void add_chunk(serve_call *call, int32_t index, json_t *delta, const char
 {
     json_t *const choices =
         json_pack("[o]", choice_of(call, index, delta, finish, take_logprobs(&call->choice[index])));
-    add_event(call, answer_of(call, choices, call->usage ? json_null() : NULL));
+    json_t *const usage = !call->usage ? NULL : call->usage_of_each ? usage_of(call) : json_null();
+    add_event(call, answer_of(call, choices, usage));
 }
 
 /* Two events for each call of a tool: its name, then its arguments. Takes the calls. */

@@ -62,13 +62,13 @@ static const struct {
     { COMPLETION, " echo ", reads },
     { CHAT, " chat_template_kwargs reasoning_effort top_logprobs tools tool_choice parallel_tool_calls ", reads },
     { BODY, " response_format json_schema guided_json structured_outputs ", reads },
-    { OPTIONS, " include_usage ", reads },
+    { OPTIONS, " include_usage continuous_usage_stats ", reads },
     { MESSAGE, " role content name ", reads },
     { INPUT | ASSISTANT, " reasoning_content reasoning ", reads },
     { ASSISTANT, " tool_calls ", reads },
     { RESULT, " tool_call_id ", reads },
-    { TOKENIZE, " content add_special parse_special with_pieces ", reads },
-    { DETOKENIZE, " tokens ", reads },
+    { TOKENIZE, " content prompt model add_special add_special_tokens parse_special with_pieces ", reads },
+    { DETOKENIZE, " tokens model ", reads },
     { RESPONSES,
       " model input instructions tools tool_choice parallel_tool_calls max_output_tokens temperature top_p top_k min_p"
       " seed presence_penalty frequency_penalty repeat_penalty repetition_penalty repeat_last_n logit_bias stop "
@@ -85,7 +85,7 @@ static const struct {
       " id_slot priority request_id keep_alive n_cache_reuse timings_per_token return_progress return_tokens"
       " return_token_ids response_fields guided_decoding_backend n_discard n_keep ",
       ignores },
-    { OPTIONS, " include_obfuscation continuous_usage_stats ", ignores },
+    { OPTIONS, " include_obfuscation ", ignores },
     { MESSAGE, " annotations refusal cache_control reasoning_details ", ignores },
     { RESULT, " reasoning_content reasoning ", ignores },
     { TOOL, " strict cache_control ", ignores },
@@ -101,7 +101,7 @@ static const struct {
       ignores },
 
     { BODY, " best_of ", "[1]" },
-    { BODY, " echo use_beam_search continue_final_message penalize_nl post_sampling_probs ", "[false]" },
+    { BODY, " echo use_beam_search penalize_nl post_sampling_probs ", "[false]" },
     { BODY, " include_stop_str_in_output return_prompt ", "[false]" },
     { BODY, " suffix grammar cache_salt ", "[\"\"]" },
     { BODY, " stop_token_ids bad_words bad_words_ids lora documents functions ", "[[]]" },
@@ -115,7 +115,7 @@ static const struct {
     { COMPLETION, " tools ", "[[]]" },
     { COMPLETION, " tool_choice ", "[\"none\",\"auto\"]" },
     { CHAT, " add_special_tokens ", "[false]" },
-    { CHAT, " add_generation_prompt include_reasoning ", "[true]" },
+    { CHAT, " include_reasoning ", "[true]" },
     { CHAT, " reasoning_format ", "[\"auto\",\"deepseek\"]" },
     { CHAT, " modalities ", "[[\"text\"]]" },
     { CHAT, " verbosity ", "[\"medium\"]" },

@@ -215,9 +215,9 @@ static json_t *chat_of(serve_server *v, json_t *body, json_t **kept, serve_error
 {
     const json_t *const all = member(body, "messages"), *const last = json_array_get(all, json_array_size(all) - 1);
     if (!member(body, "max_tokens")) (void)wrong(e, "", "max_tokens: it is missing");
-    if (is(text_in(last, "role"), "assistant"))
-        (void)wrong(e, "", "messages: the last one is the assistant's; to continue it (prefill) is not supported");
+    const int goes_on = is(text_in(last, "role"), "assistant"); /* the answer continues it */
     json_t *const chat = e->status ? NULL : count_of(v, body, kept, e);
+    if (goes_on) set(chat, "continue_final_message", json_true());
     set(chat, "stream_options", json_pack("{s:b}", "include_usage", 1));
     return chat;
 }

@@ -193,32 +193,81 @@ static rt_string read_variables(const run_session *s, json_t *o, int *thinking, 
     return text;
 }
 
+/* Adds the beginning of an answer, which the model continues. Where the prompt opens a block of thinking, that has the
+ * message's reasoning and ends. */
+static gdn_status add_beginning(const rt_tokenizer *t, const rt_message *m, rt_chat_prompt *prompt)
+{
+    char *text = NULL;
+    size_t n = 0;
+    int64_t added = 0;
+    FILE *const to = open_memstream(&text, &n);
+    if (to && m->reasoning) (void)fwrite(m->reasoning, 1, m->n_reasoning, to);
+    if (to && prompt->thinks) (void)fputs("\n</think>\n\n", to);
+    if (to) (void)fwrite(m->text, 1, m->bytes, to);
+    int32_t *const all = to && !fclose(to) ? rt_calloc((uint64_t)prompt->n + n + 1, sizeof *all, "a prompt") : NULL;
+    gdn_status status = all ? GDN_OK : GDN_OUT_OF_MEMORY;
+    if (all) memcpy(all, prompt->tokens, (size_t)prompt->n * sizeof *all);
+    if (all) status = rt_tokenize(t, text, n, 0, all + prompt->n, (int64_t)n, &added);
+    free(text);
+    rt_free(prompt->tokens);
+    prompt->tokens = all;
+    prompt->n += (int32_t)added;
+    prompt->thinks = 0;
+    if (!status) return GDN_OK;
+    rt_free(all);
+    return status;
+}
+
+/* continue_final_message: the last message is the beginning of the answer. vLLM's clients send add_generation_prompt:
+ * false with it. */
+static int read_beginning(const json_t *o, const json_t *last, int *goes_on, serve_error *e)
+{
+    const char *const role = json_string_value(serve_member(last, "role"));
+    int opens = 1;
+    if (!serve_get_flag(o, "continue_final_message", goes_on, e) ||
+        !serve_get_flag(o, "add_generation_prompt", &opens, e))
+        return 0;
+    if (*goes_on && (!role || strcmp(role, "assistant") != 0 || serve_member(last, "tool_calls")))
+        return serve_wrong(e, "continue_final_message",
+                           "the last message has to be the assistant's, without calls of tools");
+    return opens || *goes_on || serve_wrong(e, "add_generation_prompt", "false is for continue_final_message: true");
+}
+
 static int read_chat(serve_server *v, serve_call *call, json_t *o, serve_error *e)
 {
     const json_t *const messages = serve_member(o, "messages");
     const size_t n = json_array_size(messages);
     const rt_chat *const chat = v->session->chat;
-    int thinking = v->session->thinking;
+    int thinking = v->session->thinking, goes_on = 0;
     rt_chat_prompt prompt;
     if (!chat) return serve_fail(e, 400, NULL, NULL, "the model has no chat template (--chat-template)");
     if (!n) return serve_wrong(e, "messages", "an array with at least one message is needed");
-    if (!serve_read_constraint(v, call, o, e)) return 0;
+    if (!serve_read_constraint(v, call, o, e) || !read_beginning(o, json_array_get(messages, n - 1), &goes_on, e))
+        return 0;
+    const int32_t n_shown = (int32_t)n - goes_on;
     const rt_string variables = read_variables(v->session, o, &thinking, e), tools = text_of(call->tools);
     rt_message *const to = rt_calloc(n, sizeof *to, "messages");
     int good =
         variables.bytes && ((to && (tools.bytes || !call->tools)) || serve_refused(e, GDN_OUT_OF_MEMORY, "messages"));
     for (size_t i = 0; good && i < n; i++) good = read_message(v, json_array_get(messages, i), i, &to[i], e);
     const gdn_status status =
-        good ? rt_chat_render_tools(chat, to, (int32_t)n, thinking, 1, tools, variables, &prompt) : GDN_OK;
+        good ? rt_chat_render_tools(chat, to, n_shown, thinking, 1, tools, variables, &prompt) : GDN_OK;
     if (status)
         good = serve_refused(e, status,
                              status == GDN_NOT_FOUND          ? "tools"
                              : status == GDN_INVALID_ARGUMENT ? "chat_template_kwargs"
                                                               : "messages");
     if (good && run_opt.prefix_mib &&
-        rt_chat_boundaries(chat, to, (int32_t)n, thinking, tools, variables, &prompt, call->boundary)) {
+        rt_chat_boundaries(chat, to, n_shown, thinking, tools, variables, &prompt, call->boundary)) {
         rt_free(prompt.tokens);
         good = serve_refused(e, GDN_OUT_OF_MEMORY, "messages");
+    }
+    if (good && goes_on && to[n - 1].reasoning && !prompt.thinks) {
+        rt_free(prompt.tokens);
+        good = serve_wrong(e, "messages", "the last one has reasoning, and the prompt does not begin with thinking");
+    } else if (good && goes_on) {
+        const gdn_status added = add_beginning(v->session->tokenizer, &to[n - 1], &prompt);
+        good = !added || serve_refused(e, added, "messages");
     }
     for (size_t i = 0; to && i < n; i++) free((void *)to[i].more.text);
     rt_free(to);
@@ -272,7 +321,11 @@ static int read_bias(const serve_server *v, serve_call *call, const json_t *o, s
         const int good = *name && !name[strspn(name, "0123456789")] && is_token(v, number, &call->bias[n].token) &&
                          json_is_number(value);
         json_decref(number);
-        if (!good) return serve_wrong(e, "logit_bias", "numbers by the numbers of tokens are allowed");
+        if (!good)
+            return serve_fail(e, 400, "invalid_value", "logit_bias",
+                              "logit_bias: '%.40s' has no number or is no token; numbers by the numbers of tokens are "
+                              "allowed",
+                              name);
         call->bias[n++].add = (float)json_number_value(value);
     }
     call->sampling.bias = call->bias;
@@ -356,6 +409,7 @@ static int read_parameters(serve_server *v, serve_call *call, json_t *o, serve_e
         !read_stop(call, o, e) || !read_logprobs(call, o, e) ||
         !serve_get_flag(o, "ignore_eos", &call->ignore_end, e) || !serve_get_flag(o, "stream", &call->stream, e) ||
         !serve_get_flag(options, "include_usage", &call->usage, e) ||
+        !serve_get_flag(options, "continuous_usage_stats", &call->usage_of_each, e) ||
         !serve_get_integer(o, "min_tokens", 0, INT32_MAX, &n_min, e))
         return 0;
     call->n_min = (int32_t)n_min;
@@ -421,35 +475,55 @@ serve_call *serve_read(serve_server *v, const char *body, size_t n, int chat, co
     return NULL;
 }
 
+/* The answer of /tokenize, which also has what vLLM's has. */
+static json_t *tokens_of(const serve_server *v, const int32_t *tokens, int64_t n, int pieces)
+{
+    json_t *const list = json_array();
+    for (int64_t i = 0; i < n; i++) {
+        const rt_string piece = rt_token_bytes(v->session->tokenizer, tokens[i]);
+        json_t *const id = json_integer(tokens[i]);
+        json_t *const bytes = serve_text(piece.text ? piece.text : "", piece.bytes);
+        (void)json_array_append_new(list, pieces ? json_pack("{s:o, s:O}", "id", id, "piece", bytes) : id);
+        json_decref(bytes);
+    }
+    return json_pack("{s:o, s:I, s:i}", "tokens", list, "count", (json_int_t)n, "max_model_len",
+                     (int)v->session->context);
+}
+
+/* The tokens of a chat's prompt. */
+static json_t *tokenize_chat(serve_server *v, const char *body, size_t n, serve_error *e)
+{
+    serve_call *const call = serve_read(v, body, n, 1, NULL, e);
+    json_t *const answer = call ? tokens_of(v, call->prompt[0], call->n_prompt[0], 0) : NULL;
+    if (call) serve_release(call);
+    return answer;
+}
+
 json_t *serve_read_tokenize(serve_server *v, const char *body, size_t n, serve_error *e)
 {
-    json_t *const o = object_of(body, n, e);
-    const run_bytes text = { (char *)json_string_value(serve_member(o, "content")),
-                             json_string_length(serve_member(o, "content")) };
+    json_t *const o = object_of(body, n, e), *const own = serve_member(o, "content");
+    const json_t *const given = own ? own : serve_member(o, "prompt");
+    const run_bytes text = { (char *)json_string_value(given), json_string_length(given) };
     const rt_tokenizer *const t = v->session->tokenizer;
     int bos = 0, special = 0, pieces = 0;
     int64_t count = 0;
     int32_t *tokens = NULL;
+    json_t *answer = NULL;
+    if (serve_member(o, "messages")) {
+        json_decref(o);
+        return tokenize_chat(v, body, n, e);
+    }
     int good = o && serve_check_members(v, o, SERVE_TOKENIZE, "", e) && serve_get_flag(o, "add_special", &bos, e) &&
-               serve_get_flag(o, "with_pieces", &pieces, e) && serve_get_flag(o, "parse_special", &special, e) &&
+               serve_get_flag(o, "add_special_tokens", &bos, e) && serve_get_flag(o, "with_pieces", &pieces, e) &&
+               serve_get_flag(o, "parse_special", &special, e) &&
                (text.bytes || serve_wrong(e, "content", "a text is needed"));
     const gdn_status status = good ? run_tokenize(t, text, special ? RT_PARSE_SPECIAL : 0, &tokens, &count) : GDN_OK;
     if (status) good = serve_refused(e, status, "content");
-    json_t *const list = json_array();
     const int begins = rt_tokenizer_bos(t) >= 0 && (rt_tokenizer_add_bos(t) || !text.n); /* as run_tokenize() does */
-    for (int64_t i = begins && !bos; i < count; i++) {
-        const rt_string piece = rt_token_bytes(t, tokens[i]);
-        json_t *const id = json_integer(tokens[i]), *const bytes =
-                                                        serve_text(piece.text ? piece.text : "", piece.bytes);
-        (void)json_array_append_new(list, pieces ? json_pack("{s:o, s:O}", "id", id, "piece", bytes) : id);
-        json_decref(bytes);
-    }
+    if (good) answer = tokens_of(v, tokens + (begins && !bos), count - (begins && !bos), pieces);
     rt_free(tokens);
     json_decref(o);
-    json_t *const answer = json_pack("{s:o}", "tokens", list);
-    if (good) return answer;
-    json_decref(answer);
-    return NULL;
+    return answer;
 }
 
 /* The text of tokens, control tokens included. */
@@ -482,7 +556,7 @@ json_t *serve_read_detokenize(serve_server *v, const char *body, size_t n, serve
     if (good && !text) (void)serve_fail(e, 500, NULL, NULL, "out of memory");
     rt_free(tokens);
     json_decref(o);
-    return text ? json_pack("{s:o}", "content", text) : NULL;
+    return text ? json_pack("{s:O, s:o}", "content", text, "prompt", text) : NULL; /* llama.cpp's name, vLLM's */
 }
 
 json_t *serve_apply_template(serve_server *v, const char *body, size_t n, serve_error *e)

@@ -83,6 +83,7 @@ typedef struct serve_choice {
  * members after `lock` of the server protect: everything from `next` on. */
 typedef struct serve_call {
     int chat, stream, usage, ignore_end, thinks; /* usage: stream_options.include_usage                       */
+    int usage_of_each;                           /* stream_options.continuous_usage_stats, with `usage` */
     int32_t n_prompts, n, n_max, n_min;          /* n: texts of each prompt                                   */
     int32_t *prompt[SERVE_TEXTS], n_prompt[SERVE_TEXTS];
     int32_t boundary[RT_CHAT_BOUNDARIES]; /* of a chat's prompt: rt_request.boundary                   */
