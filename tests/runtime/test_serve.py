@@ -77,6 +77,8 @@ def names():
             require(s.ask(path)[0] == 200, f"with and without /v1: {path}")
         for path in ("/v1", "/v1/", "/v1/v1/models", "/v1models"):
             refused(s, 404, None, None, path)
+        info = s.ask("/tokenizer_info")[1]
+        require(info["model_max_length"] == 4096 and len(s.ask("/tokenize", {"prompt": info["eos_token"]})[1]["tokens"]) == 1 and "message['content']" in info["chat_template"], f"the tokenizer: {info}")
         props = s.ask("/props")[1]
         params = props["default_generation_settings"]["params"]
         require(props["total_slots"] == 4 and props["default_generation_settings"]["n_ctx"] == 4096 and props["model_alias"] == "small" and props["build_info"].startswith("gdn "), f"properties: {props}")
@@ -84,6 +86,7 @@ def names():
         for text in (PROMPT, "", "<|im_end|> \u00e9\u65e5", PROMPT * 2000):
             tokens = s.ask("/tokenize", {"content": text, "parse_special": True})[1]["tokens"]
             require(s.ask("/v1/detokenize", {"tokens": tokens})[:2] == (200, {"content": text, "prompt": text}), f"there and back: {text[:30]}")
+            require(s.ask("/tokenize", {"prompt": text})[1]["tokens"] == tokens, f"vLLM's name: {text[:30]}")
         for tokens in (None, 1, "x", [-1], [1 << 40], ["a"], [1.5], {}):
             refused(s, 400, "tokens", {"tokens": tokens}, "/detokenize")
         hello = {"messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "<|im_end|>"}]}

@@ -92,3 +92,15 @@ json_t *serve_props(const serve_server *v)
                      text_of(v, rt_tokenizer_eos(t)), "build_info",
                      json_sprintf("gdn %d.%d.%d", GDN_VERSION_MAJOR, GDN_VERSION_MINOR, GDN_VERSION_PATCH));
 }
+
+/* As vLLM's, which lm-eval reads. The template is the model file's, unless --chat-template replaces it. */
+json_t *serve_tokenizer_info(const serve_server *v)
+{
+    const rt_tokenizer *const t = v->session->tokenizer;
+    rt_string form = { NULL, 0 };
+    if (!run_opt.chat_template) (void)rt_gguf_get_string(v->session->model->file, "tokenizer.chat_template", &form);
+    return json_pack("{s:s, s:o, s:o, s:n, s:i, s:o*}", "tokenizer_class", "gguf", "bos_token",
+                     text_of(v, rt_tokenizer_bos(t)), "eos_token", text_of(v, rt_tokenizer_eos(t)), "pad_token",
+                     "model_max_length", (int)v->session->context, "chat_template",
+                     form.bytes ? serve_text(form.text, form.bytes) : NULL);
+}

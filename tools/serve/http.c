@@ -43,6 +43,7 @@ enum {
     MODELS,
     MODEL,
     PROPS,
+    TOKENIZER_INFO,
     COMPLETIONS,
     CHATS,
     RESPONSES,
@@ -65,6 +66,7 @@ static const struct {
     { "GET", "/models", NULL },
     { "GET", "/models/", NULL },
     { "GET", "/props", NULL },
+    { "GET", "/tokenizer_info", NULL },
     { "POST", "/completions", NULL },
     { "POST", "/chat/completions", NULL },
     { "POST", "/responses", &serve_responses },
@@ -198,6 +200,7 @@ static enum MHD_Result answer(http_request *q)
     case MODELS: return send_json(q, serve_models(v, &e), &e);
     case MODEL: return send_json(q, serve_model(v, q->name, &e), &e);
     case PROPS: return send_json(q, serve_props(v), &e);
+    case TOKENIZER_INFO: return send_json(q, serve_tokenizer_info(v), &e);
     case COMPLETIONS:
     case CHATS:
     case RESPONSES:

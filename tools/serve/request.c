@@ -505,7 +505,7 @@ json_t *serve_read_tokenize(serve_server *v, const char *body, size_t n, serve_e
     const json_t *const given = own ? own : serve_member(o, "prompt");
     const run_bytes text = { (char *)json_string_value(given), json_string_length(given) };
     const rt_tokenizer *const t = v->session->tokenizer;
-    int bos = 0, special = 0, pieces = 0;
+    int bos = 0, special = !own, pieces = 0; /* vLLM's recognises control tokens */
     int64_t count = 0;
     int32_t *tokens = NULL;
     json_t *answer = NULL;

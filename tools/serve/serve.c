@@ -88,7 +88,8 @@ static const cli_command serve_command = {
     option_table,
     "Standard output gets one line, 'gdn serve: listening on http://127.0.0.1:8080', once requests are accepted.\n"
     "Endpoints: / (a page to chat), /v1/models, /v1/completions, /v1/chat/completions, /v1/responses, /v1/messages,\n"
-    "/v1/messages/count_tokens, /tokenize, /detokenize, /apply-template, /props, /health, /metrics. The guide lists\n"
+    "/v1/messages/count_tokens, /tokenize, /detokenize, /apply-template, /props, /tokenizer_info, /health, /metrics. "
+    "The guide lists\n"
     "what is read of requests.\n"
     "\n"
     "A text depends only on the model, the request, --ctx, --kv and --form, and not on other requests. What a request\n"

@@ -261,6 +261,7 @@ int serve_is_name(const serve_server *v, const char *name);
 json_t *serve_models(const serve_server *v, serve_error *e);
 json_t *serve_model(const serve_server *v, const char *name, serve_error *e);
 json_t *serve_props(const serve_server *v);
+json_t *serve_tokenizer_info(const serve_server *v);
 
 /* ---- answer.c ---- */
 
