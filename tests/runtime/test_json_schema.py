@@ -97,7 +97,7 @@ def refusals(folder):
     refused("--json-schema is for texts, not for --bench", 2, "-m", MODEL, "--bench", "--json-schema", path)
     refused("no effect with --perplexity", 2, "-m", MODEL, "--perplexity", path, "--json-schema", path)
     refused("No such file", 1, *text[:-1], folder / "none")
-    refused("after 1 tokens (1 of the prompt) no token of the vocabulary continues the JSON", 1, "-m", FOLDER / "fixtures/tiny-qwen35-d128.gguf", "-p", "x",
+    refused("after 1 tokens (1 of the prompt) no token of the vocabulary continues the text", 1, "-m", FOLDER / "fixtures/tiny-qwen35-d128.gguf", "-p", "x",
             "--json-schema", path)
     endless = oracle.Model()
     endless.keys.update({"tokenizer.ggml.model": "gpt2", "tokenizer.ggml.tokens": [*map(chr, range(98, 97 + oracle.VOCABULARY)), "bc"],

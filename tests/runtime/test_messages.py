@@ -137,13 +137,13 @@ def answers(folder):
     common = [t for t, _ in tokens.most_common(40)]
     said = dict(zip(common[:40:2], ("END", "</think>\n\n", '<tool_call>\n{"name": "weather", "arguments": {"city": "Na\\u0000z\\u00e9", "days": 2}}\n</tool_call>', "zz", "<tool_call><function=now></function></tool_call>", "✡", "<think>")))
     with server("--chat-template", folder / "form", model=speaking(folder, said)) as s:
-        for n in range(40 if BRIEF else 160):
+        for n in range(40 if BRIEF else 80):
             (system, ours, theirs), more = TALKS[n % len(TALKS)], [draw.choice(of) for of in (CHOICES, THOUGHTS, STOPS)]
             same = {"model": "claude", "max_tokens": draw.choice((1, 12, 60, 120)), "seed": draw.randrange(1 << 40), **draw.choice(SAMPLERS)}
             answer = check(s, {"messages": ours, **({"system": system} if system else {}), **same, **more[0][0], **more[1][0], **more[2][0], **(IGNORED if n % 2 else {})}, {"messages": theirs, **same, **more[0][1], **more[1][1], **more[2][1]})
             if answer:
                 seen.update([answer["stop_reason"], answer["stop_sequence"], *(b["type"] for b in answer["content"])])
-        require(all(seen[k] for k in ("max_tokens", "end_turn", "tool_use", "stop_sequence", "thinking", "text", *(() if BRIEF else ("END", "zz")))), f"what is seen: {seen}")
+        require(all(seen[k] for k in ("max_tokens", "end_turn", "tool_use", "stop_sequence", "thinking", "text", *(() if BRIEF else ("END",)))), f"what is seen: {seen}")
         formats = ({"output_config": {"format": {"type": "json_schema", "schema": SCHEMA}}}, {"output_format": {"type": "json_schema", "schema": SCHEMA}})
         for more in formats:
             answer = check(s, {"messages": [USER], "max_tokens": 99, "seed": 1, "thinking": {"type": "disabled"}, **more}, {"messages": [USER], "max_tokens": 99, "seed": 1, "chat_template_kwargs": {"enable_thinking": False}, "response_format": {"type": "json_schema", "json_schema": {"schema": SCHEMA}}})

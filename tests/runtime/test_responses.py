@@ -155,7 +155,7 @@ def conversations(folder):
     model = model_of(folder)
     draw, found, forced = random.Random(4), collections.Counter(), 0
     with server("--chat-template", folder / "form", model=model) as s:
-        for i in range(40 if BRIEF else 120):
+        for i in range(40 if BRIEF else 60):
             more = {k: v for k, v in {"temperature": draw.choice((0, 0.7, 1.2)), "seed": draw.randrange(100), "top_p": draw.choice((None, 0.9)), "top_k": draw.choice((None, 20)), "min_p": draw.choice((None, 0.02)), "stop": draw.choice((None, "END", ["END", "LORD"])),
                                       "parallel_tool_calls": draw.choice((None, True, False)), "presence_penalty": draw.choice((None, 0.3)), "chat_template_kwargs": draw.choice((None, {"enable_thinking": False}))}.items() if v is not None}
             (body, messages), n = TALKS[i % len(TALKS)], draw.choice((1, 30, 60, 120))
@@ -184,7 +184,7 @@ def turns(folder):
     model = model_of(folder)
     n_calls = 0
     with server("--chat-template", folder / "form", model=model) as s:
-        for seed in range(4 if BRIEF else 12):
+        for seed in range(4 if BRIEF else 6):
             more = {"temperature": 1, "seed": seed, "chat_template_kwargs": {"enable_thinking": seed % 3 == 0}}
             body = {"input": [USER], "instructions": "Speak.", "tools": FLAT, "max_output_tokens": 60, **more}
             chat = {"messages": [{"role": "system", "content": "Speak."}, USER], "tools": TOOLS, "max_tokens": 60, **more}

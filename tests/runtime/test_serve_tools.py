@@ -78,7 +78,7 @@ def forced(folder):
         (folder / "form").write_text(FORM + ("{# <function=NAME> #}" if tags else ""))
         with server("--chat-template", folder / "form", "--spec", "off") as s, server("--chat-template", folder / "form", "--spec", "ngram", "--always-draft") as drafts:
             n_calls = n_json = n_cut = 0
-            for _ in range(10 if BRIEF else 40):
+            for _ in range(10 if BRIEF else 16):
                 tools, good = drawn_tools()
                 name = RANDOM.choice(list(good))
                 choice, n_least = RANDOM.choice([("required", 1), ({"type": "function", "function": {"name": name}}, 1), ("auto", 0)])

@@ -207,7 +207,7 @@ def saving(folder):
         refused("another gdn is using this file", 1, "--save", str(link))
     for name, says in ((pipe, "it is no regular file"), (folder, "it is no regular file"), (folder / "dangling", "No such file"), ("", "No such file")):
         refused(f"gdn run: {name}: {says}", 1, "--save", str(name))
-    require(pipe.is_fifo() and not list(folder.glob("*.part")) + list(folder.parent.glob("*.lock")), "what is no file stays")
+    require(pipe.is_fifo() and not list(folder.glob("*.part")) + list(folder.parent.glob(f"{folder.name}*.lock")), "what is no file stays")
     refused("has its own", 2, "--load", saved, "--system", "x")
     of_another_model(folder, saved)
 
