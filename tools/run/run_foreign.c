@@ -63,7 +63,6 @@ const cli_foreign run_foreign[] = {
     { "--max-model-len", "the name is --ctx" },
     { "--max-num-seqs", "the name is --parallel" },
     { "--max-num-batched-tokens", "the name is --step" },
-    { "--model", "the name is -m, with a GGUF file" },
     { "--enable-prefix-caching --no-enable-prefix-caching", "the name is --prefix-cache, with MiB; 0: none" },
     { "--speculative-config", "the name is --spec: mtp, ngram, off or auto" },
     { "--kv-cache-dtype", "the name is --kv: f16, bf16, f32 or q8_0" },
