@@ -412,7 +412,7 @@ PERSON = {"type": "object", "properties": {"name": {"type": "string", "maxLength
 def beginnings(folder):
     """continue_final_message: the answer goes on after its beginning, as a completion of the same tokens does; with thinking too."""
     for thinks in (False, True):
-        (folder / "form").write_text(FORM + ("<think>\n" if thinks else ""))
+        (folder / "form").write_text(FORM.replace("<|im_start|>assistant\n{{ note }}", "{% if add_generation_prompt %}<|im_start|>assistant\n" + ("<think>\n" if thinks else "") + "{% endif %}"))
         with server("--chat-template", folder / "form") as s:
             user = {"role": "user", "content": "Who was Moses?"}
             prompt = s.ask("/tokenize", {"messages": [user]})[1]
@@ -433,7 +433,9 @@ def beginnings(folder):
                 if not reasoning and text:
                     require(of_messages["content"][0]["text"] == wanted, f"Anthropic's: {of_messages}")
             refused(s, 400, "continue_final_message", {"messages": [user], "continue_final_message": True}, CHAT)
-            refused(s, 400, "add_generation_prompt", {"messages": [user], "add_generation_prompt": False}, CHAT)
+            closed = s.ask("/tokenize", {"messages": [user], "add_generation_prompt": False})[1]["tokens"]
+            require(0 < len(closed) < prompt["count"] and closed == prompt["tokens"][:len(closed)], f"a prompt that does not open an answer: {closed}")
+            require(s.ask(CHAT, {"messages": [user], "add_generation_prompt": False, "max_tokens": 2})[1]["usage"]["prompt_tokens"] == len(closed), "the same in a chat")
             if not thinks:
                 refused(s, 400, "messages", {"messages": [user, {"role": "assistant", "content": "a", "reasoning_content": "b"}], "continue_final_message": True}, CHAT)
             error, _ = refused(s, 400, "logit_bias", {"messages": [user], "logit_bias": {"word": 1}}, CHAT)

@@ -218,19 +218,20 @@ static gdn_status add_beginning(const rt_tokenizer *t, const rt_message *m, rt_c
     return status;
 }
 
-/* continue_final_message: the last message is the beginning of the answer. vLLM's clients send add_generation_prompt:
- * false with it. */
-static int read_beginning(const json_t *o, const json_t *last, int *goes_on, serve_error *e)
+/* continue_final_message: the last message is the beginning of the answer. Otherwise the prompt opens an answer, unless
+ * add_generation_prompt is false. */
+static int read_beginning(const json_t *o, const json_t *last, int *goes_on, int *opens, serve_error *e)
 {
     const char *const role = json_string_value(serve_member(last, "role"));
-    int opens = 1;
+    *goes_on = 0;
+    *opens = 1;
     if (!serve_get_flag(o, "continue_final_message", goes_on, e) ||
-        !serve_get_flag(o, "add_generation_prompt", &opens, e))
+        !serve_get_flag(o, "add_generation_prompt", opens, e))
         return 0;
-    if (*goes_on && (!role || strcmp(role, "assistant") != 0 || serve_member(last, "tool_calls")))
-        return serve_wrong(e, "continue_final_message",
-                           "the last message has to be the assistant's, without calls of tools");
-    return opens || *goes_on || serve_wrong(e, "add_generation_prompt", "false is for continue_final_message: true");
+    *opens |= *goes_on; /* vLLM's clients send false with it */
+    return !*goes_on || (role && !strcmp(role, "assistant") && !serve_member(last, "tool_calls")) ||
+           serve_wrong(e, "continue_final_message",
+                       "the last message has to be the assistant's, without calls of tools");
 }
 
 static int read_chat(serve_server *v, serve_call *call, json_t *o, serve_error *e)
@@ -238,11 +239,12 @@ static int read_chat(serve_server *v, serve_call *call, json_t *o, serve_error *
     const json_t *const messages = serve_member(o, "messages");
     const size_t n = json_array_size(messages);
     const rt_chat *const chat = v->session->chat;
-    int thinking = v->session->thinking, goes_on = 0;
+    int thinking = v->session->thinking, goes_on, opens;
     rt_chat_prompt prompt;
     if (!chat) return serve_fail(e, 400, NULL, NULL, "the model has no chat template (--chat-template)");
     if (!n) return serve_wrong(e, "messages", "an array with at least one message is needed");
-    if (!serve_read_constraint(v, call, o, e) || !read_beginning(o, json_array_get(messages, n - 1), &goes_on, e))
+    if (!serve_read_constraint(v, call, o, e) ||
+        !read_beginning(o, json_array_get(messages, n - 1), &goes_on, &opens, e))
         return 0;
     const int32_t n_shown = (int32_t)n - goes_on;
     const rt_string variables = read_variables(v->session, o, &thinking, e), tools = text_of(call->tools);
@@ -251,13 +253,13 @@ static int read_chat(serve_server *v, serve_call *call, json_t *o, serve_error *
         variables.bytes && ((to && (tools.bytes || !call->tools)) || serve_refused(e, GDN_OUT_OF_MEMORY, "messages"));
     for (size_t i = 0; good && i < n; i++) good = read_message(v, json_array_get(messages, i), i, &to[i], e);
     const gdn_status status =
-        good ? rt_chat_render_tools(chat, to, n_shown, thinking, 1, tools, variables, &prompt) : GDN_OK;
+        good ? rt_chat_render_tools(chat, to, n_shown, thinking, opens, tools, variables, &prompt) : GDN_OK;
     if (status)
         good = serve_refused(e, status,
                              status == GDN_NOT_FOUND          ? "tools"
                              : status == GDN_INVALID_ARGUMENT ? "chat_template_kwargs"
                                                               : "messages");
-    if (good && run_opt.prefix_mib &&
+    if (good && opens && run_opt.prefix_mib &&
         rt_chat_boundaries(chat, to, n_shown, thinking, tools, variables, &prompt, call->boundary)) {
         rt_free(prompt.tokens);
         good = serve_refused(e, GDN_OUT_OF_MEMORY, "messages");
