@@ -1,6 +1,7 @@
 /* JSON schemas: texts that are accepted byte by byte, the byte at which others are refused, refused schemas, and the
  * tokens of a mask. */
 #include "tests/harness.h"
+#include "gguf_build.h"
 #include "runtime/base/error.h"
 #include "runtime/schema/mask.h"
 
@@ -275,6 +276,7 @@ static const char tools[] =
     "{\"tools\":[{\"name\":\"get\",\"parameters\":{\"type\":\"object\",\"properties\":{\"city\":{\"type\":\"string\","
     "\"maxLength\":12},\"days\":{\"type\":\"integer\",\"minimum\":1,\"maximum\":9},\"unit\":{\"enum\":[\"C\",\"F\"]}},"
     "\"required\":[\"city\",\"unit\"]}},{\"name\":\"get_all\",\"parameters\":{\"properties\":{}}},{\"name\":\"any\"},"
+    "{\"name\":\"say\",\"parameters\":{\"properties\":{\"t\":{\"type\":\"string\"}}}},"
     "{\"name\":\"odd\",\"parameters\":{\"properties\":{\"x\":{\"anyOf\":[{\"type\":\"string\"},{\"type\":\"array\"}]}}}"
     "}]}";
 
@@ -311,6 +313,8 @@ static void calls_in_tags(void)
     calls_of(tools, FORCED, CITY "\n</parameter>\n<", '/');
     calls_of(tools, FORCED, CITY "0123456789<x", 'y');
     calls_of(tools, FORCED, CITY "a</parameter", '>');
+    calls_of(tools, FORCED, "<tool_call>\n<function=say>\n<parameter=t>\na</paramet</parameter", '>');
+    calls_of(tools, FORCED, "<tool_call>\n<function=say>\n<parameter=t>\na\n</parameter>\n", 'b');
     calls_of(tools, FORCED, CITY "\n</parameter>\n<parameter=days>\n1", '0');
     calls_of(tools, FORCED, CITY "\n</parameter>\n<parameter=unit>\n", 'K');
     calls_of(tools, FORCED, "<tool_call>\n{\"name\": \"any\", \"arguments\": {\"a\": [1]}}\n</tool_call>", 0);
@@ -412,6 +416,48 @@ static void masks(const char *folder)
     rt_gguf_close(file);
 }
 
+/* The token of a call's mark is allowed where a call may begin, and not in strings. */
+static void marks(void)
+{
+    enum { MARK = BUILD_IM_END_X };
+    static gguf_build built;
+    rt_gguf *file;
+    rt_tokenizer *t;
+    rt_mask *mask;
+    int32_t n;
+    build_vocabulary(&built, "qwen2");
+    for (size_t i = 0; i + 11 <= built.n; i++)
+        if (!memcmp(built.bytes + i, "<|im_end|>x", 11)) memcpy(built.bytes + i, "<tool_call>", 11);
+    NEED(!rt_gguf_open_memory(built.bytes, built.n, NULL, &file) && !rt_tokenizer_create(file, NULL, &t));
+    NEED(!rt_mask_create(t, BUILD_N_TOKENS, &mask));
+    for (int forced = 0; forced < 2; forced++) {
+        rt_schema *s;
+        NEED(!rt_schema_compile_calls(tools, strlen(tools), forced ? RT_CALLS_FORCED : 0, &s));
+        rt_schema_state *const state = rt_schema_begin(s, 0);
+        const int32_t *const allowed = rt_mask_tokens(mask, state, 1, &n);
+        if (forced) REQUIRE(n == 2 && allowed[0] == '<' && allowed[1] == MARK, "%d tokens", (int)n);
+        else REQUIRE(n == BUILD_N_TOKENS, "any token: %d", (int)n);
+        REQUIRE(rt_mask_allows(mask, state, MARK) && rt_schema_complete(state) == !forced);
+        rt_mask_take(mask, state, MARK);
+        REQUIRE(*rt_mask_tokens(mask, state, 1, &n) == '\n' && n == 1 && !rt_mask_allows(mask, state, MARK));
+        rt_schema_end(state);
+        rt_schema_free(s);
+    }
+    rt_schema *const s = compiled("{\"type\":\"string\"}");
+    rt_schema_state *const state = rt_schema_begin(s, 0);
+    REQUIRE(rt_schema_feed(state, "\"", 1) == 1 && !rt_mask_allows(mask, state, MARK));
+    (void)rt_mask_tokens(mask, state, 1, &n);
+    REQUIRE(n < MARK, "a string: %d tokens", (int)n);
+    REQUIRE(rt_mask_tokens(mask, NULL, 1, &n)[MARK] == MARK && n == BUILD_N_TOKENS);
+    (void)rt_mask_tokens(mask, NULL, 0, &n);
+    REQUIRE(n == BUILD_N_TOKENS - 2, "without end tokens: %d", (int)n);
+    rt_schema_end(state);
+    rt_schema_free(s);
+    rt_mask_destroy(mask);
+    rt_tokenizer_destroy(t);
+    rt_gguf_close(file);
+}
+
 /* Goes on by a random byte that is allowed, rather one that ends a value after many. 0: none is. */
 static int random_byte(rt_schema_state *state, int step)
 {
@@ -465,6 +511,7 @@ int main(int argc, char **argv)
     calls_in_tags();
     calls_as_json();
     refused_calls();
+    marks();
     masks(argc > 1 ? argv[1] : "tests/runtime");
     return test_summary();
 }
