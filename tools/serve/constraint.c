@@ -65,8 +65,10 @@ static int read_tools(serve_server *v, json_t *tools, const tool_choice *choice,
         if (!type || strcmp(type, "function") != 0 || !name || !*name)
             (void)serve_wrong(e, "tools",
                               "objects {\"type\": \"function\", \"function\": {\"name\": ...}} are allowed");
-        else if (serve_get_flag(f, "strict", &strict, e) && serve_check_members(v, tool, SERVE_TOOL, where, e) &&
-                 serve_check_members(v, f, SERVE_TOOL, where, e) && (!choice->name || !strcmp(choice->name, name)))
+        else (void)serve_get_flag(f, "strict", &strict, e);
+        (void)json_object_del(f, "strict"); /* the template does not see it */
+        if (!e->status && serve_check_members(v, tool, SERVE_TOOL, where, e) &&
+            serve_check_members(v, f, SERVE_TOOL, where, e) && (!choice->name || !strcmp(choice->name, name)))
             (void)json_array_append_new(list, rule_of(v, f, strict, choice->forced || is_json));
         any_strict |= strict;
     }
