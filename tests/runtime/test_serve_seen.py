@@ -5,9 +5,11 @@
 """
 import collections
 import json
+import pathlib
 import re
 import subprocess
 
+from gguf_file import File, value
 from server import PROMPT, Server, server
 from tool import MODEL, require, run_tests, TOOL
 
@@ -119,8 +121,17 @@ def defaults():
     require(done.returncode == 2 and b"temperature is 9000" in done.stderr, "a wrong one", done)
 
 
-def start():
-    """The first lines say what is served. Where memory is short there are fewer prefixes."""
+def start(folder):
+    """The first lines say what is served. Where memory is short there are fewer prefixes, then fewer cells, then less context."""
+    large = File(pathlib.Path(MODEL)).having({"qwen35.context_length": value(1 << 18)}).write(folder / "large.gguf")
+    for mib, least, most in ((4000, 1 << 18, 1 << 18), (1000, 1 << 18, 1 << 18), (300, 1 << 12, 1 << 17)):
+        s = Server("--memory", mib, model=large, settings=())
+        said = s.end()[1]
+        context, cells = map(int, re.search(r"context (\d+), 4 texts at once in (\d+) cells", said).groups())
+        prefixes = int(re.search(r"note: (\d+) prefixes are kept", said)[1])
+        used = sum(map(int, re.search(r"weights (\d+), KV cells (\d+), prefixes (\d+), states and buffers (\d+)", said).groups()))
+        require(least <= context <= most and (cells == 4 * context if mib == 4000 else cells == context if mib == 300 else context <= cells < 4 * context), f"{mib} MiB: {said}")
+        require(used < 0.75 * mib + 4 and (mib == 4000) == (prefixes == 64), f"{mib} MiB: {used} are used: {said}")
     kept = []
     for options in ((), ("--memory", 60)):
         s = Server(*options, settings=())
