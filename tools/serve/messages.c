@@ -38,8 +38,8 @@ static void end_message(turn *t, const char *role, json_t *id)
     t->calls = t->thoughts = NULL;
 }
 
-/* Claude Code begins the system's text with a line for Anthropic's billing, which differs in each request. Without it
- * the prompt begins as the one before, and the prefix cache has that. */
+/* By public reports Claude Code begins the system's text with a line for Anthropic's billing, which differs in each
+ * request. Without it the prompt begins as the one before, and the prefix cache has that. */
 static int read_text(turn *t, const json_t *text, const char *where)
 {
     const char *const bytes = json_string_value(text), *const billing = "x-anthropic-billing-header:";
@@ -163,7 +163,8 @@ static int read_tools(serve_server *v, const json_t *body, serve_error *e)
     return good;
 }
 
-/* Claude Code asks for thinking whatever the model is. A template that cannot do it must not end the conversation. */
+/* Claude Code is reported to ask for thinking whatever the model is. A template that cannot do it must not end the
+ * conversation. */
 static int choose_thinking(serve_server *v, json_t *body, serve_error *e)
 {
     const char *const type = text_in(member(body, "thinking"), "type");

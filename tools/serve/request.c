@@ -27,7 +27,7 @@ static int add_prompt(serve_server *v, serve_call *call, int32_t *tokens, int64_
     call->prompt[call->n_prompts] = tokens;
     call->n_prompt[call->n_prompts++] = (int32_t)n;
     if (n < 1) return serve_wrong(e, name, "it is empty; at least one token is needed");
-    const int most = v->session->context - 1; /* Claude Code looks for the words of this error */
+    const int most = v->session->context - 1; /* the error begins with Anthropic's words */
     return n <= most || (call->protocol && call->protocol->counts) ||
            serve_fail(e, 400, "context_length_exceeded", name,
                       "%s: prompt is too long: %lld tokens > %d maximum; the context (--ctx) has one more, to generate",
