@@ -355,17 +355,10 @@ stage_macos() {
             $library "$PKG_CONFIG_LIBDIR" >"$PKG_CONFIG_LIBDIR/$library.pc"
     done
     find /usr/include \( -name microhttpd.h -o -name 'jansson*.h' -o -name histedit.h \) -exec cp {} "$PKG_CONFIG_LIBDIR" \;
-    for tool in ar ranlib; do # GNU's write archives that this linker cannot read
-        printf '#!/bin/sh\nexec "%s" %s "$@"\n' "$zig" $tool >"$folder/$tool"
-        chmod +x "$folder/$tool"
-    done
     machines="aarch64${GDN_TEST_FULL:+ x86_64}" # x86-64's sources compile in other stages
     for machine in $machines; do
-        printf '#!/bin/sh\nexec "%s" cc -target %s-macos "$@"\n' "$zig" $machine >"$folder/$machine-cc"
-        chmod +x "$folder/$machine-cc"
-        cmake -S . -B "$folder/$machine" -DCMAKE_SYSTEM_NAME=Darwin -DCMAKE_SYSTEM_PROCESSOR=$machine -DCMAKE_C_COMPILER="$folder/$machine-cc" \
-            -DCMAKE_AR="$folder/ar" -DCMAKE_RANLIB="$folder/ranlib" -DCMAKE_BUILD_TYPE=Debug "-DCMAKE_C_FLAGS_DEBUG=-O0 -fno-sanitize=all" -DGDN_DEBUG_KERNELS=ON -DGDN_WERROR=ON \
-            -DGDN_BUILD_TESTS=OFF -DGDN_VULKAN=OFF -DGDN_METAL=ON -DGDN_SERVE=ON
+        cmake -S . -B "$folder/$machine" --toolchain cmake/zig.cmake -DGDN_TARGET=$machine-macos -DGDN_ZIG="$zig" -DCMAKE_BUILD_TYPE=Debug \
+            -DCMAKE_C_FLAGS_DEBUG=-O0 -DGDN_DEBUG_KERNELS=ON -DGDN_WERROR=ON -DGDN_BUILD_TESTS=OFF -DGDN_VULKAN=OFF -DGDN_METAL=ON -DGDN_SERVE=ON
         cmake --build "$folder/$machine" --parallel "$jobs"
         file -L "$folder/$machine/bin/gdn" "$folder/$machine/libgdn.dylib" | tee "$folder/what"
         [ "$(grep -c 'Mach-O 64-bit' "$folder/what")" = 2 ]
