@@ -16,12 +16,18 @@ endif()
 if(WIN32)
   message(FATAL_ERROR "libgdn does not build for Windows: its threads and the search for drivers need POSIX.")
 endif()
-if(CMAKE_SYSTEM_NAME STREQUAL "Linux")
-  include(CheckSymbolExists)
-  check_symbol_exists(__GLIBC__ features.h GDN_HAVE_GLIBC)
-  if(NOT GDN_HAVE_GLIBC)
-    message(FATAL_ERROR "libgdn needs the GNU C library on Linux; ${CMAKE_C_COMPILER} compiles for another one, such as musl.")
-  endif()
+
+# Of float, each operation is rounded to float. 32-bit x86 has wider registers, unless SSE2 is used.
+include(CheckCSourceCompiles)
+set(gdn_try "${CMAKE_TRY_COMPILE_TARGET_TYPE}")
+set(CMAKE_TRY_COMPILE_TARGET_TYPE STATIC_LIBRARY)
+set(CMAKE_REQUIRED_FLAGS -std=c11)
+check_c_source_compiles("typedef int is_float[__FLT_EVAL_METHOD__ == 0 ? 1 : -1];" GDN_FLOAT_IS_FLOAT)
+set(CMAKE_TRY_COMPILE_TARGET_TYPE "${gdn_try}")
+unset(CMAKE_REQUIRED_FLAGS)
+if(NOT GDN_FLOAT_IS_FLOAT)
+  message(FATAL_ERROR "libgdn needs arithmetic of float that is rounded to float (FLT_EVAL_METHOD 0). "
+                      "For 32-bit x86 add -msse2 -mfpmath=sse to CMAKE_C_FLAGS, elsewhere -fexcess-precision=fast.")
 endif()
 
 # The architecture decides which instruction sets are compiled and which of their tables are linked.
