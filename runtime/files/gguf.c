@@ -32,10 +32,19 @@ const rt_string *gguf_lookup(const rt_string *const *index, int64_t n, const cha
     return NULL;
 }
 
+static int numbers_are_little_endian(void)
+{
+    const uint16_t one = 1;
+    return *(const unsigned char *)&one == 1;
+}
+
 static gdn_status open_bytes(const void *bytes, uint64_t n, int mapped, const char *path, rt_budget *budget,
                              rt_gguf **file)
 {
     const size_t length = strlen(path);
+    if (!numbers_are_little_endian())
+        return rt_fail(GDN_UNSUPPORTED,
+                       "%s: GGUF files have little-endian numbers, which this processor cannot use in place", path);
     rt_gguf *f = rt_calloc(1, sizeof *f, "the file's description");
     char *copy = f ? rt_calloc(length + 1, 1, "the file's path") : NULL;
     if (!copy) {
@@ -81,6 +90,9 @@ gdn_status gguf_open_file(const char *path, rt_budget *budget, rt_gguf **file)
     if (fstat(descriptor, &info)) status = rt_fail(GDN_INVALID_ARGUMENT, "cannot read %s: %s", path, strerror(errno));
     else if (!S_ISREG(info.st_mode)) status = rt_fail(GDN_INVALID_ARGUMENT, "%s is not a regular file", path);
     else if (info.st_size <= 0) status = rt_fail(GDN_INVALID_ARGUMENT, "%s is empty", path);
+    else if ((uint64_t)info.st_size > PTRDIFF_MAX)
+        status = rt_fail(GDN_OUT_OF_MEMORY, "%s has %lld bytes, more than this process has addresses for", path,
+                         (long long)info.st_size);
     if (!status) {
         bytes = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, descriptor, 0);
         if (bytes == MAP_FAILED)
