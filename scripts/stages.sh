@@ -378,7 +378,7 @@ stage_platforms() {
     from_pypi "$PWD/build-platforms" ziglang
     zig=$("$bin/python" -c 'import os, ziglang; print(os.path.join(os.path.dirname(ziglang.__file__), "zig"))')
     unset CMAKE_C_COMPILER_LAUNCHER CMAKE_CXX_COMPILER_LAUNCHER
-    export ZIG_GLOBAL_CACHE_DIR="$folder/zig"
+    export ZIG_GLOBAL_CACHE_DIR="${ZIG_GLOBAL_CACHE_DIR:-$folder/zig}"
     for machine in x86_64:x86_64 aarch64:aarch64 riscv64:riscv64 s390x:s390x arm:arm x86:i386 powerpc64le:ppc64le; do
         platform ${machine%:*} ${machine#*:}
     done
