@@ -15,11 +15,18 @@ void *check_alloc(uint64_t bytes)
     return memory;
 }
 
+unsigned char check_poison_byte(uint64_t i)
+{
+    const uint16_t poison = CHECK_POISON;
+    unsigned char byte[2];
+    memcpy(byte, &poison, 2);
+    return byte[i & 1];
+}
+
 void check_poison(unsigned char *at, uint64_t bytes, int odd)
 {
     uint64_t done = bytes < 2 ? bytes : 2;
-    for (uint64_t i = 0; i < done; i++)
-        at[i] = (unsigned char)((i ^ (uint64_t)odd) & 1 ? CHECK_POISON >> 8 : CHECK_POISON & 0xFF);
+    for (uint64_t i = 0; i < done; i++) at[i] = check_poison_byte(i ^ (uint64_t)odd);
     for (uint64_t n; done < bytes; done += n) {
         n = done < bytes - done ? done : bytes - done;
         memcpy(at + done, at, (size_t)n);

@@ -56,6 +56,8 @@ typedef struct check_case {
 
 /* Zeroed memory. Without memory the program says so and ends with status 2. */
 void *check_alloc(uint64_t bytes);
+/* Byte i of memory that is poison, from an even address on. */
+unsigned char check_poison_byte(uint64_t i);
 /* Fill with poison of 16 bits; `odd` begins with its second byte. */
 void check_poison(unsigned char *at, uint64_t bytes, int odd);
 

@@ -25,7 +25,7 @@ static struct {
     int64_t device, cases, max_reports;
     uint64_t seed;
     cli_list threads;
-    int quick, stop, list, json, verbose;
+    int quick, stop, list, json, verbose, digest;
 } options;
 
 static const cli_option option_table[] = {
@@ -55,6 +55,10 @@ static const cli_option option_table[] = {
       "print the command that runs a case alone before it runs, so\n"
       "that a crash or a call that hangs has a name" },
     { "json", CLI_FLAG, &options.json, NULL, "print one JSON object instead of text" },
+    { "digest", CLI_FLAG, &options.digest, NULL,
+      "print a digest of all results of the fixed and the random\n"
+      "cases, 16 digits: the same on every machine and for every\n"
+      "implementation. Families are not in it, such as splits/N" },
     { "calls", CLI_STRING, &options.calls, "FILE",
       "write the smaller calls, and the memory before and after them\n"
       "as the reference makes it, for tests/oracle/oracle.py" },
@@ -174,6 +178,7 @@ static void run_case(int k, const char *name, const check_list *fixed)
             say_running(check_kernels[k], name, &report.target[t]);
             text = (check_text){ "", 0 };
             outcome = check_judge_known(targets[t], reference, &c, digest, &result, &text);
+            if (outcome == CHECK_RAN) check_report_digest(&report, t, result.digest);
         }
         count(k, t, outcome, name, &text);
     }
@@ -202,8 +207,10 @@ static int counting;
 /* A fixed case, a random one (fixed is NULL), or a trial of a family. */
 static void visit(int k, const char *name, const check_list *fixed, const check_family *family, int number)
 {
-    if (counting) n_visited++;
-    else if (is_over()) return;
+    if (counting) {
+        n_visited++;
+        report.n_of_digest += !family;
+    } else if (is_over()) return;
     else if (family) run_trial(k, name, family, number);
     else run_case(k, name, fixed);
 }
@@ -349,6 +356,8 @@ static int check_options(void)
         return cli_error(&command, "there is no backend '%s'", wrong);
     if (options.backend.text[0] && cli_has_name(&options.backend, backend_name(GDN_BACKEND_REFERENCE)))
         return cli_error(&command, "the reference is what the other backends are compared with");
+    if (options.digest && options.stop)
+        return cli_error(&command, "--digest and --stop are given: a digest is of all the cases");
     if (options.calls && options.expect)
         return cli_error(&command, "--calls and --expect are given: calls whose digest a file has are not computed");
     char message[128];
@@ -366,6 +375,8 @@ static int conclude(void)
 {
     const check_tally sum = check_report_sum(&report);
     int failed = sum.failed + sum.errors > 0;
+    char missing[128] = "";
+    report.has_digest = options.digest && check_report_has_digest(&report, missing, sizeof missing);
     if (options.json) failed |= !check_report_json(&report);
     else {
         if (n_reported > options.max_reports)
@@ -377,7 +388,8 @@ static int conclude(void)
         fprintf(stderr, "gdn check: nothing was run%s\n", sum.skipped ? ": everything was skipped" : "");
         failed = 1;
     }
-    return failed;
+    if (missing[0]) fprintf(stderr, "gdn check: no digest: %s\n", missing);
+    return failed || missing[0];
 }
 
 int gdn_check_main(int argc, char **argv)

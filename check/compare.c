@@ -198,47 +198,116 @@ int64_t check_confined(const check_case *c, unsigned char *const *actual, check_
     return differ;
 }
 
-uint64_t check_hash(uint64_t hash, const void *from, uint64_t bytes)
+static uint64_t hash_word(uint64_t hash, uint64_t word)
 {
-    if (!bytes) return hash; /* from may be NULL */
-    const unsigned char *at = from, *const end = at + bytes;
-    uint64_t word = 0;
-    for (; end - at >= 8; at += 8) {
-        memcpy(&word, at, 8);
-        hash = (hash ^ word) * 0x9E3779B97F4A7C15u;
-        hash ^= hash >> 32;
+    hash = (hash ^ word) * 0x9E3779B97F4A7C15u + 0x632BE59BD9B4E019u;
+    return hash ^ hash >> 32;
+}
+
+uint64_t check_hash(uint64_t hash, const void *numbers, int n)
+{
+    for (uint64_t word; n > 0; n--, numbers = (const char *)numbers + 8) {
+        memcpy(&word, numbers, 8);
+        hash = hash_word(hash, word);
     }
-    for (; at < end; at++) hash = check_mix(hash, *at);
     return hash;
 }
 
-/* Every NaN of the results is the same one. */
-static void unify_nans(unsigned char *at, unsigned char *end, int32_t dtype)
+/* Elements as numbers, whose bytes may lie in either order. Every NaN is the same one, but for poison. `infinity`: as a
+ * number, or UINT64_MAX for integers. */
+static inline uint64_t hash_units(uint64_t hash, const unsigned char *at, const unsigned char *end, int unit,
+                                  uint64_t infinity)
 {
-    const uint32_t wide = 0x7FC00000, half = dtype == GDN_BF16 ? 0x7FC0 : 0x7E00;
-    const int32_t type = dtype == GDN_Q8_0 ? GDN_F16 : dtype; /* its scale */
-    const uint64_t unit = check_unit_bytes(dtype), bytes = check_unit_bytes(type);
-    for (; is_float(type) && at < end; at += unit)
-        if (check_is_nan(at, type) && !is_poison(at, type)) memcpy(at, type == GDN_F32 ? &wide : &half, (size_t)bytes);
+    const uint64_t magnitude = (UINT64_C(1) << (8 * unit - 1)) - 1;
+    const uint64_t poison = unit == 4 ? CHECK_POISON * UINT64_C(0x10001) : CHECK_POISON;
+    uint64_t word = 0;
+    int bits = 0;
+    for (; at < end; at += unit) {
+        uint64_t n = *at;
+        uint32_t whole;
+        uint16_t half;
+        if (unit == 8) memcpy(&n, at, 8);
+        if (unit == 4) n = (memcpy(&whole, at, 4), whole);
+        if (unit == 2) n = (memcpy(&half, at, 2), half);
+        if ((n & magnitude) > infinity && n != poison) n = infinity + 1;
+        word |= n << bits;
+        bits = (bits + 8 * unit) & 63;
+        if (bits) continue;
+        hash = hash_word(hash, word);
+        word = 0;
+    }
+    return hash_word(hash, word);
+}
+
+static uint64_t hash_elements(uint64_t hash, const unsigned char *at, const unsigned char *end, int32_t dtype)
+{
+    switch (dtype) {
+    case GDN_I64: return hash_units(hash, at, end, 8, UINT64_MAX);
+    case GDN_I32: return hash_units(hash, at, end, 4, UINT64_MAX);
+    case GDN_F32: return hash_units(hash, at, end, 4, 0x7F800000);
+    case GDN_F16: return hash_units(hash, at, end, 2, 0x7C00);
+    case GDN_BF16: return hash_units(hash, at, end, 2, 0x7F80);
+    default: return hash_units(hash, at, end, 1, UINT64_MAX);
+    }
+}
+
+/* Elements without gaps between them: for Q8_0 whole blocks, for states of digits the state of a head. */
+static uint64_t hash_row(uint64_t hash, const check_case *c, int32_t dtype, const unsigned char *at, uint64_t bytes)
+{
+    const unsigned char *const end = at + bytes;
+    if (dtype == GDN_DIGITS2 ||
+        dtype == GDN_DIGITS3) { /* a factor of F32 for each value channel is behind the digits */
+        const unsigned char *const factors = end - 4 * (int64_t)c->args.gated_delta_net.args.head_dim_v;
+        return hash_elements(hash_elements(hash, at, factors, dtype), factors, end, GDN_I32);
+    }
+    if (dtype != GDN_Q8_0) return hash_elements(hash, at, end, dtype);
+    for (; at < end; at += 34) /* a step, and 32 bytes */
+        hash = hash_elements(hash_elements(hash, at, at + 2, GDN_F16), at + 2, at + 34, GDN_DIGITS2);
+    return hash;
+}
+
+uint64_t check_hash_view(uint64_t hash, const check_case *c, const check_view *v)
+{
+    const check_memory *m = &c->memory[v->memory];
+    const int inner = v->rank - 1;
+    int64_t rows = 1;
+    for (int a = 0; a < inner; a++) rows *= v->extent[a];
+    for (int64_t row = 0; row < rows; row++) {
+        const unsigned char *at = m->image + m->before + v->first;
+        int64_t rest = row;
+        for (int a = inner - 1; a >= 0; rest /= v->extent[a--]) at += rest % v->extent[a] * v->stride[a];
+        hash = hash_row(hash, c, v->dtype, at, check_unit_bytes(v->dtype) * (uint64_t)v->extent[inner]);
+    }
+    return hash;
+}
+
+/* Of what the call may write in a memory. *changed: whether anything else is not as before. */
+static uint64_t hash_written(uint64_t hash, const check_case *c, int m, const unsigned char *image, int *changed)
+{
+    const check_memory *memory = &c->memory[m];
+    int64_t element, index[CHECK_MAX_AXES];
+    const check_view *v = find_element(c, m, memory->range[0][0], &element, index);
+    unsigned char *rest = check_alloc(memory->bytes);
+    memcpy(rest, image, memory->bytes);
+    for (uint64_t(*range)[2] = memory->range; range < memory->range + memory->n_ranges; range++) {
+        const uint64_t at = (*range)[0], bytes = (*range)[1] - at;
+        hash = hash_row(hash, c, v ? v->dtype : GDN_I32, image + at, v ? bytes : 0);
+        memcpy(rest + at, memory->image + at, bytes);
+    }
+    *changed = memcmp(rest, memory->image, memory->bytes) != 0;
+    free(rest);
+    return hash;
 }
 
 uint64_t check_digest(const check_case *c, unsigned char *const *image)
 {
     uint64_t digest = 0;
+    int n_changed = 0;
     for (int m = 0; m < c->n_memories; m++) {
-        const check_memory *memory = &c->memory[m];
-        if (!memory->n_ranges) {
-            digest += memcmp(image[m], memory->image, (size_t)memory->bytes) != 0;
-            continue;
-        }
-        int64_t element, index[CHECK_MAX_AXES];
-        const check_view *v = find_element(c, m, memory->range[0][0], &element, index);
-        unsigned char *plain = check_alloc(memory->bytes);
-        memcpy(plain, image[m], memory->bytes);
-        for (int i = 0; v && i < memory->n_ranges; i++)
-            unify_nans(plain + memory->range[i][0], plain + memory->range[i][1], v->dtype);
-        digest = check_hash(digest, plain, memory->bytes);
-        free(plain);
+        int changed;
+        if (c->memory[m].n_ranges) digest = hash_written(digest, c, m, image[m], &changed);
+        else changed = memcmp(image[m], c->memory[m].image, c->memory[m].bytes) != 0;
+        n_changed += changed;
     }
-    return digest;
+    return hash_word(digest, (uint64_t)n_changed);
 }

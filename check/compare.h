@@ -22,10 +22,12 @@ int64_t check_compare(const check_case *c, unsigned char *const *expected, unsig
  * them is poison. */
 int64_t check_confined(const check_case *c, unsigned char *const *actual, check_text *text);
 
-/* Of all that a call made: two results have the same where check_compare() finds no difference, or all but certainly
- * others. */
+/* Of the values that a call made, the same on every machine. Two results have the same where check_compare() finds no
+ * difference, or all but certainly others. */
 uint64_t check_digest(const check_case *c, unsigned char *const *image);
-uint64_t check_hash(uint64_t hash, const void *from, uint64_t bytes);
+/* Of n numbers of 64 bits, and of an operand's values before the call; both the same on every machine. */
+uint64_t check_hash(uint64_t hash, const void *numbers, int n);
+uint64_t check_hash_view(uint64_t hash, const check_case *c, const check_view *v);
 
 /* 1 if two elements are the same by that rule. */
 int check_same(const void *a, const void *b, int32_t dtype);

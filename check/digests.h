@@ -1,7 +1,7 @@
 /* Digests of the reference's results. The reference is slower than most targets, and much slower under qemu and
  * sanitizers. Its bits are the same in every build. So it runs a call once for all targets. It does not run a call
- * whose digest a file of another build has (gdn check --record FILE, --expect FILE). A call is identified by a hash of
- * all its contents. The reference runs calls that the file does not have. */
+ * whose digest a file of another build has (gdn check --record FILE, --expect FILE), which may be one for another
+ * machine. A call is identified by a hash of all its contents. The reference runs calls that the file does not have. */
 #ifndef GDN_CHECK_DIGESTS_H
 #define GDN_CHECK_DIGESTS_H
 

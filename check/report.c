@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "rng.h"
 #include "tools/cli/json.h"
 
 void check_tally_skip(check_tally *tally, const char *reason)
@@ -33,6 +34,25 @@ check_tally check_report_sum(const check_report *report)
     return sum;
 }
 
+void check_report_digest(check_report *report, int t, uint64_t digest)
+{
+    report->digest[t] = check_mix(report->digest[t], digest);
+    report->n_digests[t]++;
+}
+
+int check_report_has_digest(const check_report *report, char *message, uint64_t message_bytes)
+{
+    for (int t = 0; t < report->n_targets; t++)
+        if (report->n_digests[t] < report->n_of_digest) {
+            (void)snprintf(message, message_bytes, "%s has not passed %lld of the %lld cases that are in it",
+                           report->target[t].implementation.name,
+                           (long long)(report->n_of_digest - report->n_digests[t]), (long long)report->n_of_digest);
+            return 0;
+        }
+    if (!report->n_of_digest) (void)snprintf(message, message_bytes, "no fixed or random case is chosen");
+    return report->n_of_digest > 0;
+}
+
 void check_report_text(const check_report *report)
 {
     for (int i = 0; i < report->n_unavailable; i++)
@@ -56,6 +76,7 @@ void check_report_text(const check_report *report)
         }
     const check_tally sum = check_report_sum(report);
     if (sum.skipped) printf("%lld skipped\n", (long long)sum.skipped);
+    if (report->has_digest) printf("digest %016llx\n", (unsigned long long)report->digest[0]);
     printf("%lld passed, %lld failed\n", (long long)sum.passed, (long long)(sum.failed + sum.errors));
 }
 
@@ -112,6 +133,11 @@ int check_report_json(const check_report *report)
     write_counts(&w, &sum);
     json_put_uint(&w, "seed", report->seed);
     json_put_string(&w, "level", report->level);
+    if (report->has_digest) {
+        char digest[17];
+        (void)snprintf(digest, sizeof digest, "%016llx", (unsigned long long)report->digest[0]);
+        json_put_string(&w, "digest", digest);
+    }
     json_put_array(&w, "backends");
     for (int t = 0; t < report->n_targets; t++) write_target(&w, report, t);
     json_close(&w);

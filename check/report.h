@@ -29,10 +29,17 @@ typedef struct check_report {
     check_tally tally[CHECK_MAX_KERNELS][CHECK_MAX_TARGETS];
     gdn_backend_info unavailable[GDN_BACKEND_COUNT];
     check_inexact inexact[CHECK_MAX_TARGETS];
+    uint64_t digest[CHECK_MAX_TARGETS];                /* of the results of the fixed and the random cases; all equal */
+    int64_t n_digests[CHECK_MAX_TARGETS], n_of_digest; /* cases: in it, and that have to be */
+    int has_digest;                                    /* to be reported */
 } check_report;
 
 void check_tally_skip(check_tally *tally, const char *reason);
 check_tally check_report_sum(const check_report *report); /* without reasons */
+/* The digest of a case's results on target t. */
+void check_report_digest(check_report *report, int t, uint64_t digest);
+/* 1 if all have made every case that has to be in the digest; or 0, with the reason in `message`. */
+int check_report_has_digest(const check_report *report, char *message, uint64_t message_bytes);
 void check_report_text(const check_report *report);
 int check_report_json(const check_report *report); /* 0 when writing failed */
 

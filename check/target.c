@@ -228,7 +228,7 @@ static gdn_status workspace_overrun(check_target *t, gdn_context *ctx, uint64_t 
     if ((status = gdn_buffer_read(ctx, &t->workspace, 0, t->scratch, bytes + 2 * WORKSPACE_CANARY))) return status;
     for (uint64_t i = 0; i < 2 * WORKSPACE_CANARY; i++) {
         const uint64_t at = i < WORKSPACE_CANARY ? i : i + bytes;
-        *overrun |= t->scratch[at] != (unsigned char)(at & 1 ? CHECK_POISON >> 8 : CHECK_POISON & 0xFF);
+        *overrun |= t->scratch[at] != check_poison_byte(at);
     }
     return GDN_OK;
 }

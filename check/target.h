@@ -34,6 +34,7 @@ typedef struct check_result {
     char text[400];    /* why it did not run well */
     unsigned char *image[CHECK_MAX_MEMORIES];
     uint64_t room[CHECK_MAX_MEMORIES];
+    uint64_t digest; /* of image, once it was judged: check_judge_known() */
 } check_result;
 
 /* Copy the case's memory there, query, run, read everything back. result may be reused for other cases;

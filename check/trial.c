@@ -12,9 +12,10 @@
 void check_setting_random(check_setting *setting, const check_threads *threads, check_rng *rng)
 {
     const int kind = check_between(rng, 0, 9);
-    int n = threads->value[check_between(rng, 0, threads->n - 1)];
-    if (n > 2 && !check_one_in(rng, 4)) /* mostly few: more threads than cores are slow */
-        n = threads->value[check_between(rng, 0, threads->n > 1)];
+    const uint64_t drawn = check_next(rng);
+    int n = threads->value[drawn % (uint64_t)threads->n];
+    /* Mostly few: more threads than cores are slow. What is drawn next is the same for any list of threads. */
+    if (drawn % 8 > 1 && !check_one_in(rng, 4)) n = threads->value[check_between(rng, 0, 1) % threads->n];
     setting->placement = check_between(rng, CHECK_CANARIES, CHECK_GUARD_BEFORE);
     setting->use_offset = check_between(rng, 0, 1);
     if (kind > 1 && kind < 6) /* OpenMP's threads burn their time waiting for the next call */

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "compare.h"
+
 enum { MOST_BYTES = 192 << 10 }; /* of a call's memory: an oracle in Python takes long for more */
 
 static FILE *file;
@@ -119,13 +121,45 @@ static int32_t int32_at(const check_case *c, size_t at)
     return x;
 }
 
+/* A number, or two. */
+static void load_number(const check_case *c, const number *n, int64_t pair[2])
+{
+    pair[0] = pair[1] = 0;
+    if (n->kind == INT32 || n->kind == BITS) pair[0] = int32_at(c, n->at);
+    else memcpy(pair, (const char *)&c->args + n->at, n->kind == INT64_PAIR ? 16 : 8);
+}
+
+static int kernel_of(const check_case *c)
+{
+    int k = 0;
+    while (strcmp(check_kernels[k]->name, c->kernel->name) != 0)
+        k++; /* tests have kernels of their own, by these names */
+    return k;
+}
+
+uint64_t check_calls_hash(uint64_t hash, const check_case *c)
+{
+    for (const number *n = numbers_of[kernel_of(c)]; n->name; n++) {
+        int64_t numbers[3] = { int32_at(c, n->size_at) != 0 };
+        if (numbers[0]) load_number(c, n, numbers + 1);
+        hash = check_hash(hash, numbers, 3);
+    }
+    for (const check_operand *o = c->kernel->operand; o->name; o++)
+        if (o->is_pool) {
+            const int64_t sizes[] = { int32_at(c, o->field + offsetof(gdn_pool, n_rows)),
+                                      int32_at(c, o->field + offsetof(gdn_pool, n_slots)) };
+            hash = check_hash(hash, sizes, 2);
+        }
+    return hash;
+}
+
 static void write_number(const check_case *c, const number *n)
 {
     int64_t pair[2];
+    load_number(c, n, pair);
     (void)fprintf(file, "\"%s\":", n->name);
-    if (n->kind == INT32) (void)fprintf(file, "%d", (int)int32_at(c, n->at));
-    if (n->kind == BITS) (void)fprintf(file, "\"%08x\"", (unsigned)int32_at(c, n->at));
-    memcpy(pair, (const char *)&c->args + n->at, n->kind == INT64_PAIR ? 16 : n->kind == INT64 ? 8 : 0);
+    if (n->kind == INT32) (void)fprintf(file, "%d", (int)pair[0]);
+    if (n->kind == BITS) (void)fprintf(file, "\"%08x\"", (unsigned)pair[0]);
     if (n->kind == INT64) (void)fprintf(file, "%" PRId64, pair[0]);
     if (n->kind == INT64_PAIR) (void)fprintf(file, "[%" PRId64 ",%" PRId64 "]", pair[0], pair[1]);
 }
@@ -156,12 +190,10 @@ void check_calls_write(const check_case *c, unsigned char *const *after)
 {
     const char *before = "";
     uint64_t bytes = 0;
-    int k = 0;
     for (int m = 0; m < c->n_memories; m++) bytes += c->memory[m].bytes;
     if (!file || bytes > MOST_BYTES) return;
-    while (check_kernels[k] != c->kernel) k++;
     (void)fprintf(file, "{\"kernel\":\"%s\",\"case\":\"%s\",\"numbers\":{", c->kernel->name, name);
-    for (const number *n = numbers_of[k]; n->name; n++) {
+    for (const number *n = numbers_of[kernel_of(c)]; n->name; n++) {
         if (!int32_at(c, n->size_at)) continue;
         (void)fputs(before, file);
         write_number(c, n);

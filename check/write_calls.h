@@ -11,6 +11,8 @@ int check_calls_begin(const char *path, char *message, uint64_t message_bytes);
 void check_calls_name(const char *name);
 /* A call, if a file was begun and the call's memory is small. */
 void check_calls_write(const check_case *c, unsigned char *const *after);
+/* Of the numbers of a call, which is all of it but its operands; the same on every machine. */
+uint64_t check_calls_hash(uint64_t hash, const check_case *c);
 /* End the file; 0 if it could not be written. */
 int check_calls_end(void);
 

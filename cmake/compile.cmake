@@ -12,6 +12,19 @@ if(NOT CMAKE_C_COMPILER_ID MATCHES "^(GNU|Clang|AppleClang)$")
   message(FATAL_ERROR "libgdn needs GCC or Clang; this is ${CMAKE_C_COMPILER_ID}.")
 endif()
 
+# Of float, each operation is rounded to float. 32-bit x86 has wider registers, unless SSE2 is used.
+include(CheckCSourceCompiles)
+set(gdn_try "${CMAKE_TRY_COMPILE_TARGET_TYPE}")
+set(CMAKE_TRY_COMPILE_TARGET_TYPE STATIC_LIBRARY)
+set(CMAKE_REQUIRED_FLAGS -std=c11)
+check_c_source_compiles("typedef int is_float[__FLT_EVAL_METHOD__ == 0 ? 1 : -1];" GDN_FLOAT_IS_FLOAT)
+set(CMAKE_TRY_COMPILE_TARGET_TYPE "${gdn_try}")
+unset(CMAKE_REQUIRED_FLAGS)
+if(NOT GDN_FLOAT_IS_FLOAT)
+  message(FATAL_ERROR "libgdn needs arithmetic of float that is rounded to float (FLT_EVAL_METHOD 0). "
+                      "For 32-bit x86 add -msse2 -mfpmath=sse to CMAKE_C_FLAGS, elsewhere -fexcess-precision=fast.")
+endif()
+
 # The architecture decides which instruction sets are compiled and which of their tables are linked.
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$" AND CMAKE_SIZEOF_VOID_P EQUAL 8)
   set(GDN_ARCH x86_64)

@@ -170,7 +170,7 @@ static gdn_status resolve_place(const gdn_context *ctx, const char *name, void *
     if (first & (alignment - 1)) /* alignment is a power of two */
         return gdn_fail(GDN_INVALID_ARGUMENT, "%s begins at %#llx; it must be a multiple of %llu", name,
                         (unsigned long long)first, (unsigned long long)alignment);
-    if (backend->data_is_address && (first < offset || first + covered < first))
+    if (backend->data_is_address && (first < offset || first != (uintptr_t)first || covered > UINTPTR_MAX - first))
         return gdn_fail(GDN_INVALID_ARGUMENT, "%s begins at %#llx and covers %llu bytes, beyond the end of memory",
                         name, (unsigned long long)first, (unsigned long long)covered);
     if (bytes && covered > bytes)

@@ -184,7 +184,7 @@ static gdn_status check_record(const void *from, uint64_t bytes, header *h)
     if (h->version != VERSION)
         return gdn_fail(GDN_UNSUPPORTED, "the record has version %u; this library reads version %d",
                         (unsigned)h->version, VERSION);
-    if (h->bytes > bytes || h->bytes < sizeof *h + h->n_items * sizeof(line))
+    if (h->bytes > bytes || h->bytes < sizeof *h + h->n_items * (uint64_t)sizeof(line))
         return gdn_fail(GDN_INVALID_ARGUMENT, "bytes is %llu; the record says that it has %llu",
                         (unsigned long long)bytes, (unsigned long long)h->bytes);
     if (checksum_of(from, h->bytes) != h->checksum)

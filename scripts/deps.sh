@@ -4,7 +4,7 @@
 #
 #   build    compiler, cmake, ninja              check    C++, pkg-config, libraries of gdn run and gdn serve, Python, ABI tools
 #   vulkan   shader compiler, headers, a driver for the CPU, the validation layer, spirv-val
-#   cross    64-bit Arm compiler and qemu        fuzz     clang with libFuzzer
+#   cross    64-bit Arm compiler, and qemu       fuzz     clang with libFuzzer
 #   package  dpkg-dev, lintian          bare     debootstrap, for scripts/bare.sh; only where it is named
 #   full     gdb and chromium, for test.sh --full; only where it is named
 #   cache    ccache, with which the tests compile the same less often; nothing fails where it cannot be had

@@ -366,6 +366,65 @@ stage_macos() {
     note "compiles and links for $machines; not run"
 }
 
+# The tool as one file with musl for seven machines, of which one is big-endian and two have 32 bits: each computes the same bits,
+# under qemu or here. The digest of build-test's is that of GCC and of the GNU C library.
+stage_platforms() {
+    cases="--backend cpu --case random/* --cases 60 --digest"
+    set -f
+    # $cases is a list of words, as are $plain and $runtime below.
+    # shellcheck disable=SC2086
+    digests=$(digest_of build-test build-test/bin/gdn check $cases)
+    set +f
+    from_pypi "$PWD/build-platforms" ziglang
+    zig=$("$bin/python" -c 'import os, ziglang; print(os.path.join(os.path.dirname(ziglang.__file__), "zig"))')
+    unset CMAKE_C_COMPILER_LAUNCHER CMAKE_CXX_COMPILER_LAUNCHER
+    export ZIG_GLOBAL_CACHE_DIR="${ZIG_GLOBAL_CACHE_DIR:-$folder/zig}"
+    for machine in x86_64:x86_64 aarch64:aarch64 riscv64:riscv64 s390x:s390x arm:arm x86:i386 powerpc64le:ppc64le; do
+        platform ${machine%:*} ${machine#*:}
+    done
+    printf '%s\n' "$digests"
+    different=$(printf '%s\n' "$digests" | sed 's/ .*//' | sort -u | wc -l)
+    note "$(printf '%s\n' "$digests" | awk '{ printf "%s%s", NR > 1 ? " " : "", $2 } END { print ": digest " $1 }')"
+    [ "$different" = 1 ] || { echo "test: a digest differs"; return 1; }
+}
+
+digest_of() { # name command...
+    name=$1
+    shift
+    "$@" >"$GDN_STAGE_NOTE.digest"
+    sed -n "s/^digest \(.*\)/\1 $name/p" "$GDN_STAGE_NOTE.digest"
+}
+
+platform() { # of zig, of qemu
+    abi=musl runtime=OFF plain=qemu-$2
+    case $1 in arm) abi=musleabihf ;; x86_64 | s390x) runtime=ON ;; esac
+    [ "$1" != aarch64 ] || plain="$plain -cpu neoverse-n1" # cmake/aarch64-linux-gnu.cmake says why
+    [ "$1" != "$(uname -m)" ] || plain=
+    cmake -S . -B "$folder/$1" --toolchain cmake/zig.cmake -DGDN_TARGET="$1-linux-$abi" -DGDN_ZIG="$zig" -DGDN_WERROR=ON \
+        -DCMAKE_BUILD_TYPE=Release -DCMAKE_EXE_LINKER_FLAGS=-static -DGDN_BUILD_SHARED=OFF -DGDN_BUILD_TESTS=OFF -DGDN_VULKAN=OFF \
+        -DGDN_SERVE=OFF -DGDN_LIBEDIT=OFF -DGDN_BUILD_RUNTIME=$runtime
+    cmake --build "$folder/$1" --parallel "$jobs"
+    file "$folder/$1/bin/gdn" | tee "$folder/what"
+    grep -q 'statically linked' "$folder/what"
+    set -f
+    # shellcheck disable=SC2086
+    digests="$digests
+$(digest_of "$1" $plain "$folder/$1/bin/gdn" check $cases)"
+    set +f
+    cat "$GDN_STAGE_NOTE.digest"
+    [ $runtime = ON ] || return 0
+    if [ "$1" = s390x ]; then # big-endian: a model is refused, and by name
+        if $plain "$folder/$1/bin/gdn" run -m models/kjv-small-q8_0.gguf -p "In the beginning" 2>"$folder/said"; then return 1; fi
+        grep 'kjv-small-q8_0.gguf: GGUF files have little-endian numbers' "$folder/said"
+        return
+    fi
+    for program in build-test/bin/gdn "$plain $folder/$1/bin/gdn"; do # the same text as with the GNU C library
+        $program run -m models/kjv-small-q8_0.gguf -p "In the beginning" -n 64 --seed 3 --temp 0.8 --spec mtp -t 1 >"$folder/text-$1"
+        [ -f "$folder/text" ] || mv "$folder/text-$1" "$folder/text"
+    done
+    cmp "$folder/text" "$folder/text-$1"
+}
+
 stage_fuzz() { sh scripts/fuzz.sh; }
 
 # vLLM is 2 GB, so it is never installed for a test. Several Pythons: the newest release, and the one before.

@@ -36,6 +36,7 @@ arm64       -    cross build of the tool for 64-bit Arm, 180 calls on NEON under
 elementary  full the elementary functions over all 2^32 floats
 tsan        -    the team of threads, the check with many threads, and API tests with threads, under ThreadSanitizer
 macos       -    library and tool cross-compiled for macOS (--full: both machines) by PyPI's ziglang, not run; SKIPPED without PyPI
+platforms   full the tool with musl for seven machines, by PyPI's ziglang: the same calls have one digest on all; SKIPPED without PyPI
 openmp      -    a build with threads of OpenMP: gdn check, API tests with threads
 cuda        -    the CUDA kernels on an emulator: gdn check, contexts, graphs, faults
 package     -    the Debian packages and the archive; --full and nvcc: registers and spills of CUDA kernels

@@ -18,7 +18,7 @@ static int map(int descriptor, const void **bytes, uint64_t *n)
     if (!S_ISREG(about.st_mode)) return EINVAL;
     *n = (uint64_t)about.st_size;
     if (!*n) return 0;
-    if (*n > SIZE_MAX) return ENOMEM;
+    if (*n > PTRDIFF_MAX) return ENOMEM;
     void *const mapped = mmap(NULL, (size_t)*n, PROT_READ, MAP_PRIVATE, descriptor, 0);
     if (mapped == MAP_FAILED) return ENOMEM;
     *bytes = mapped;

@@ -2,6 +2,7 @@
 #include "runtime/base/error.h"
 
 #include <stdarg.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -27,7 +28,7 @@ const char *rt_last_error(void) { return last_error; }
 
 void *rt_calloc(uint64_t n, uint64_t size, const char *what)
 {
-    const uint64_t limit = (uint64_t)1 << 46;
+    const uint64_t limit = sizeof(size_t) < 8 ? PTRDIFF_MAX - 63 : (uint64_t)1 << 46;
     void *memory = NULL;
     if (!size || n <= limit / size) {
         const uint64_t bytes = n && size ? (n * size + 63) / 64 * 64 : 64;

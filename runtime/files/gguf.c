@@ -28,10 +28,19 @@ const rt_string *gguf_lookup(const rt_string *const *index, int64_t n, const cha
     return NULL;
 }
 
+static int numbers_are_little_endian(void)
+{
+    const uint16_t one = 1;
+    return *(const unsigned char *)&one == 1;
+}
+
 static gdn_status open_bytes(const void *bytes, uint64_t n, int mapped, const char *path, rt_budget *budget,
                              rt_gguf **file)
 {
     const size_t length = strlen(path);
+    if (!numbers_are_little_endian())
+        return rt_fail(GDN_UNSUPPORTED,
+                       "%s: GGUF files have little-endian numbers, which this processor cannot use in place", path);
     rt_gguf *f = rt_calloc(1, sizeof *f, "the file's description");
     char *copy = f ? rt_calloc(length + 1, 1, "the file's path") : NULL;
     if (!copy) {

@@ -119,6 +119,39 @@ def recorded():
         refused("is no file that", "--expect", str(file))
 
 
+def digests():
+    """One number for all implementations and threads, and another for other calls."""
+    few = ("check", "--backend", "cpu", "--cases", "8", "--case", "random/*", "--digest")
+
+    def of(*arguments):
+        done = gdn(*few, *arguments)
+        found = re.findall(r"^digest ([0-9a-f]{16})$", done.stdout, flags=re.MULTILINE)
+        require(done.returncode == 0 and len(found) == 1, "a digest", done)
+        return found[0] if found else ""
+
+    all_of_them = of()
+    for implementation in ran()[1]:
+        same(f"the digest of {implementation}", of("--impl", implementation), all_of_them)
+    for threads in ("1", "2,5", "1,2,3,4,5,6,7,8,9"):
+        same(f"the digest with threads {threads}", of("--threads", threads), all_of_them)
+    same("the digest in JSON", json.loads(gdn(*few, "--json").stdout).get("digest"), all_of_them)
+    same("no digest if there was no --digest", json.loads(gdn(*few[:-1], "--json").stdout).get("digest"), None)
+    others = [of("--seed", "2"), *(of("--kernel", name) for name in ("gated_delta_net", "ssm_conv", "set_rows"))]
+    same("digests of other calls", len({all_of_them, *others}), 5)
+    refused("--digest and --stop", "--digest", "--stop")
+    done = gdn("check", "--backend", "cpu", "--digest", "--kernel", "set_rows", "--case", "batches/0")
+    require(done.returncode == 1 and "no digest: no fixed or random case" in done.stderr and "digest" not in done.stdout, "a family", done)
+    with tempfile.TemporaryDirectory() as folder:
+        file = pathlib.Path(folder, "reference")
+        same("the digest beside --record", of("--record", str(file)), all_of_them)
+        same("the digest beside --expect", of("--expect", str(file)), all_of_them)
+        text = file.read_text()
+        file.write_text(text[:-2] + f"{int(text[-2], 16) ^ 1:x}\n")
+        done = gdn(*few, "--expect", str(file))
+        require(done.returncode == 1 and "has not passed 1 of the 24 cases" in done.stderr and "\ndigest" not in done.stdout,
+                "no digest of results that differ", done)
+
+
 def said(text):
     """What standard error says besides progress, which a busy machine may have time for."""
     return re.sub(r"^progress: .*\n", "", text, flags=re.MULTILINE)
@@ -202,6 +235,7 @@ lists()
 single()
 verbose()
 recorded()
+digests()
 lost()
 habits()
 progress()

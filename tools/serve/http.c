@@ -38,6 +38,9 @@ typedef struct http_request {
     serve_call *call;
 } http_request;
 
+/* Of a connection's thread: values in JSON nest. Some C libraries give 128 KiB. */
+static const size_t STACK_BYTES = (size_t)8 << 20;
+
 enum {
     PAGE,
     MODELS,
@@ -425,7 +428,7 @@ static int serve(serve_server *v)
         flags, 0, NULL, NULL, on_request, v, MHD_OPTION_SOCK_ADDR, address->ai_addr, MHD_OPTION_CONNECTION_LIMIT,
         2 * (unsigned)(serve_opt.connections + v->reserve), MHD_OPTION_URI_LOG_CALLBACK, on_target, v,
         MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)serve_opt.timeout, MHD_OPTION_NOTIFY_COMPLETED, on_completed, v,
-        MHD_OPTION_NOTIFY_CONNECTION, on_connection, v, MHD_OPTION_END);
+        MHD_OPTION_NOTIFY_CONNECTION, on_connection, v, MHD_OPTION_THREAD_STACK_SIZE, STACK_BYTES, MHD_OPTION_END);
     freeaddrinfo(address);
     if (!daemon) {
         (void)fprintf(stderr, "gdn serve: cannot listen at %s port %s: %s\n", serve_opt.host, port, strerror(errno));

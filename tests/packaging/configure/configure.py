@@ -10,6 +10,7 @@ import argparse
 import json
 import os
 import pathlib
+import platform
 import re
 import subprocess
 import sys
@@ -85,6 +86,12 @@ def emulated(folder):
     expect("the preset release ends that, in the same folder", worked and values == ["OFF", "OFF"] and here.cached("GDN_METAL") == "AUTO", said)
 
 
+def arithmetic(folder):
+    if platform.machine() == "x86_64":
+        worked, said = folder("x87").configure(*PLAIN, "-DCMAKE_C_FLAGS=-mfpmath=387")
+        expect("arithmetic in wider registers is refused", not worked and "(FLT_EVAL_METHOD 0)" in said and "-mfpmath=sse" in said, said)
+
+
 def folders():
     presets = json.loads((ROOT / "CMakePresets.json").read_text())["configurePresets"]
     own = [preset["name"] for preset in presets if preset.get("binaryDir") == "${sourceDir}/build"]
@@ -99,7 +106,7 @@ def main():
         parser.add_argument(f"--{name}", required=True)
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as top:
-        for case in (openmp, cxx, emulated):
+        for case in (openmp, cxx, emulated, arithmetic):
             case(lambda name: Folder(args, top, name))
     folders()
     return 1 if failures else 0
