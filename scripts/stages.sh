@@ -369,7 +369,7 @@ stage_macos() {
 # The tool as one file with musl for seven machines, of which one is big-endian and two have 32 bits: each computes the same bits,
 # under qemu or here. The digest of build-test's is that of GCC and of the GNU C library.
 stage_platforms() {
-    cases="--backend cpu --case random/* --cases 60 --digest"
+    cases="--backend cpu --case random/* --cases 160 --digest"
     set -f
     # $cases is a list of words, as are $plain and $runtime below.
     # shellcheck disable=SC2086
@@ -391,7 +391,8 @@ stage_platforms() {
 digest_of() { # name command...
     name=$1
     shift
-    "$@" >"$GDN_STAGE_NOTE.digest"
+    "$@" --record "$GDN_STAGE_NOTE.$name" >"$GDN_STAGE_NOTE.digest"
+    cmp "$GDN_STAGE_NOTE.build-test" "$GDN_STAGE_NOTE.$name" >&2 # the digest and the key of each call
     sed -n "s/^digest \(.*\)/\1 $name/p" "$GDN_STAGE_NOTE.digest"
 }
 
