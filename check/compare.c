@@ -214,9 +214,9 @@ uint64_t check_hash(uint64_t hash, const void *numbers, int n)
 }
 
 /* Elements as numbers, whose bytes may lie in either order. Every NaN is the same one, but for poison. `infinity`: as a
- * number, or UINT64_MAX for integers. */
+ * number, or UINT64_MAX for integers. `same`: a byte that counts as the first of poison, or -1. */
 static inline uint64_t hash_units(uint64_t hash, const unsigned char *at, const unsigned char *end, int unit,
-                                  uint64_t infinity)
+                                  uint64_t infinity, int same)
 {
     const uint64_t magnitude = (UINT64_C(1) << (8 * unit - 1)) - 1;
     const uint64_t poison = unit == 4 ? CHECK_POISON * UINT64_C(0x10001) : CHECK_POISON;
@@ -229,6 +229,7 @@ static inline uint64_t hash_units(uint64_t hash, const unsigned char *at, const 
         if (unit == 8) memcpy(&n, at, 8);
         if (unit == 4) n = (memcpy(&whole, at, 4), whole);
         if (unit == 2) n = (memcpy(&half, at, 2), half);
+        if (unit == 1 && (int)n == same) n = CHECK_POISON & 0xFF;
         if ((n & magnitude) > infinity && n != poison) n = infinity + 1;
         word |= n << bits;
         bits = (bits + 8 * unit) & 63;
@@ -239,30 +240,31 @@ static inline uint64_t hash_units(uint64_t hash, const unsigned char *at, const 
     return hash_word(hash, word);
 }
 
-static uint64_t hash_elements(uint64_t hash, const unsigned char *at, const unsigned char *end, int32_t dtype)
+static uint64_t hash_elements(uint64_t hash, const unsigned char *at, const unsigned char *end, int32_t dtype, int same)
 {
     switch (dtype) {
-    case GDN_I64: return hash_units(hash, at, end, 8, UINT64_MAX);
-    case GDN_I32: return hash_units(hash, at, end, 4, UINT64_MAX);
-    case GDN_F32: return hash_units(hash, at, end, 4, 0x7F800000);
-    case GDN_F16: return hash_units(hash, at, end, 2, 0x7C00);
-    case GDN_BF16: return hash_units(hash, at, end, 2, 0x7F80);
-    default: return hash_units(hash, at, end, 1, UINT64_MAX);
+    case GDN_I64: return hash_units(hash, at, end, 8, UINT64_MAX, -1);
+    case GDN_I32: return hash_units(hash, at, end, 4, UINT64_MAX, -1);
+    case GDN_F32: return hash_units(hash, at, end, 4, 0x7F800000, -1);
+    case GDN_F16: return hash_units(hash, at, end, 2, 0x7C00, -1);
+    case GDN_BF16: return hash_units(hash, at, end, 2, 0x7F80, -1);
+    default: return hash_units(hash, at, end, 1, UINT64_MAX, same);
     }
 }
 
 /* Elements without gaps between them: for Q8_0 whole blocks, for states of digits the state of a head. */
-static uint64_t hash_row(uint64_t hash, const check_case *c, int32_t dtype, const unsigned char *at, uint64_t bytes)
+static uint64_t hash_row(uint64_t hash, const check_case *c, int32_t dtype, const unsigned char *at, uint64_t bytes,
+                         int same)
 {
     const unsigned char *const end = at + bytes;
     if (dtype == GDN_DIGITS2 ||
         dtype == GDN_DIGITS3) { /* a factor of F32 for each value channel is behind the digits */
         const unsigned char *const factors = end - 4 * (int64_t)c->args.gated_delta_net.args.head_dim_v;
-        return hash_elements(hash_elements(hash, at, factors, dtype), factors, end, GDN_I32);
+        return hash_elements(hash_elements(hash, at, factors, dtype, same), factors, end, GDN_I32, same);
     }
-    if (dtype != GDN_Q8_0) return hash_elements(hash, at, end, dtype);
+    if (dtype != GDN_Q8_0) return hash_elements(hash, at, end, dtype, same);
     for (; at < end; at += 34) /* a step, and 32 bytes */
-        hash = hash_elements(hash_elements(hash, at, at + 2, GDN_F16), at + 2, at + 34, GDN_DIGITS2);
+        hash = hash_elements(hash_elements(hash, at, at + 2, GDN_F16, same), at + 2, at + 34, GDN_DIGITS2, same);
     return hash;
 }
 
@@ -276,7 +278,8 @@ uint64_t check_hash_view(uint64_t hash, const check_case *c, const check_view *v
         const unsigned char *at = m->image + m->before + v->first;
         int64_t rest = row;
         for (int a = inner - 1; a >= 0; rest /= v->extent[a--]) at += rest % v->extent[a] * v->stride[a];
-        hash = hash_row(hash, c, v->dtype, at, check_unit_bytes(v->dtype) * (uint64_t)v->extent[inner]);
+        hash = hash_row(hash, c, v->dtype, at, check_unit_bytes(v->dtype) * (uint64_t)v->extent[inner],
+                        CHECK_POISON >> 8); /* the order of poison's bytes is the machine's */
     }
     return hash;
 }
@@ -291,7 +294,7 @@ static uint64_t hash_written(uint64_t hash, const check_case *c, int m, const un
     memcpy(rest, image, memory->bytes);
     for (uint64_t(*range)[2] = memory->range; range < memory->range + memory->n_ranges; range++) {
         const uint64_t at = (*range)[0], bytes = (*range)[1] - at;
-        hash = hash_row(hash, c, v ? v->dtype : GDN_I32, image + at, v ? bytes : 0);
+        hash = hash_row(hash, c, v ? v->dtype : GDN_I32, image + at, v ? bytes : 0, -1);
         memcpy(rest + at, memory->image + at, bytes);
     }
     *changed = memcmp(rest, memory->image, memory->bytes) != 0;
