@@ -16,13 +16,6 @@ endif()
 if(WIN32)
   message(FATAL_ERROR "libgdn does not build for Windows: its threads and the search for drivers need POSIX.")
 endif()
-if(CMAKE_SYSTEM_NAME STREQUAL "Linux")
-  include(CheckSymbolExists)
-  check_symbol_exists(__GLIBC__ features.h GDN_HAVE_GLIBC)
-  if(NOT GDN_HAVE_GLIBC)
-    message(FATAL_ERROR "libgdn needs the GNU C library on Linux; ${CMAKE_C_COMPILER} compiles for another one, such as musl.")
-  endif()
-endif()
 
 # The architecture decides which instruction sets are compiled and which of their tables are linked.
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$" AND CMAKE_SIZEOF_VOID_P EQUAL 8)

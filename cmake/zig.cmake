@@ -16,6 +16,9 @@ if(NOT DEFINED gdn_name_${gdn_system})
   message(FATAL_ERROR "GDN_TARGET is '${GDN_TARGET}'; linux, macos, windows and freebsd are known as systems")
 endif()
 set(CMAKE_SYSTEM_NAME ${gdn_name_${gdn_system}})
+if(CMAKE_SYSTEM_NAME STREQUAL "Darwin")
+  set(CMAKE_SYSTEM_VERSION 20) # macOS 11. Without a version CMake names a library by the path where it was built, not by @rpath.
+endif()
 
 find_program(GDN_ZIG zig)
 if(NOT GDN_ZIG)
@@ -33,9 +36,9 @@ foreach(tool ar ranlib)
   string(TOUPPER ${tool} upper)
   set(CMAKE_${upper} "${CMAKE_BINARY_DIR}/zig/${tool}")
 endforeach()
-# zig adds checks of undefined behaviour to a build without optimisation.
+# zig adds checks of undefined behaviour to a build without optimisation, and debugging information to every build.
 file(CONFIGURE OUTPUT "${CMAKE_BINARY_DIR}/zig/cc" @ONLY CONTENT
-  "#!/bin/sh\nexec '@GDN_ZIG@' cc -target @GDN_TARGET@ -fno-sanitize=all \"$@\"\n")
+  "#!/bin/sh\nexec '@GDN_ZIG@' cc -target @GDN_TARGET@ -fno-sanitize=all -g0 \"$@\"\n")
 foreach(tool ar ranlib cc)
   file(CHMOD "${CMAKE_BINARY_DIR}/zig/${tool}" PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE)
 endforeach()

@@ -60,7 +60,7 @@ targets=
 stage_deps() {
     sh scripts/deps.sh
     [ -z "$GDN_TEST_FULL" ] || sh scripts/deps.sh full
-    note "$(sh scripts/deps.sh --list | grep -vcE '^(bare|full) ') packages are there"
+    note "$(sh scripts/deps.sh --list | grep -vcE '^(bare|full|wheels) ') packages are there"
 }
 
 stage_lint() {
