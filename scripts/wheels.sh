@@ -60,8 +60,11 @@ chosen() { list | while read -r target platforms; do case $platforms in *"$only"
 say "Tools"
 python3 -m venv "$work/tools"
 bin=$work/tools/bin
-"$bin/pip" install -q auditwheel build ml_dtypes numpy 'scikit-build-core>=0.11' twine ${GDN_ZIG:+pip} ${GDN_ZIG:-ziglang}
-zig=${GDN_ZIG:-$("$bin/python" -c 'import os, ziglang; print(os.path.join(os.path.dirname(ziglang.__file__), "zig"))')}
+"$bin/pip" install -q auditwheel build ml_dtypes numpy 'scikit-build-core>=0.11' twine
+if [ -z "${GDN_ZIG:-}" ]; then
+    "$bin/pip" install -q ziglang
+    GDN_ZIG=$("$bin/python" -c 'import os, ziglang; print(os.path.join(os.path.dirname(ziglang.__file__), "zig"))')
+fi
 # Of Vulkan the headers alone: beside them lie those of this system's C library.
 mkdir "$work/vulkan"
 ln -s /usr/include/vulkan /usr/include/vk_video "$work/vulkan"
@@ -79,7 +82,7 @@ make() {
     metal=
     case $1 in *-macos*) metal=";-DGDN_METAL=ON" ;; esac
     logged "$bin/python" -m build --wheel --no-isolation --outdir "$out" -C "wheel.tags=$tags" \
-        -C "cmake.args=--toolchain=$work/$sdist/cmake/zig.cmake;-DGDN_TARGET=$1;-DGDN_ZIG=$zig;-DGDN_VULKAN=ON;-DGDN_VULKAN_INCLUDE=$work/vulkan$metal" \
+        -C "cmake.args=--toolchain=$work/$sdist/cmake/zig.cmake;-DGDN_TARGET=$1;-DGDN_ZIG=$GDN_ZIG;-DGDN_VULKAN=ON;-DGDN_VULKAN_INCLUDE=$work/vulkan$metal" \
         "$work/$sdist"
     wheel=$(echo "$out"/*"${2%%.*}"*.whl)
     python3 scripts/inspect_wheel.py --absent "$work" --absent "$PWD" --absent /tmp/ "$wheel"
@@ -115,11 +118,11 @@ try_python() {
     shift 2
     # $these is a list of words.
     # shellcheck disable=SC2086
-    (cd python/tests && PYTHONPATH=$site logged "$@" -W error -m unittest $these)
+    (export PYTHONPATH="$site" && cd python/tests && logged "$@" -W error -m unittest $these)
     verdict="$(sed -n 's/^Ran \([0-9]*\) tests.*/\1 tests/p' "$work/log"), $(grep -E '^OK' "$work/log")"
 }
 
-# A program in C with the library of the wheel; the second line of the verdict is the program's last. try_c TARGET RUNNER...
+# A program in C with the library of the wheel. try_c TARGET RUNNER...
 try_c() {
     target=$1
     shift
@@ -130,7 +133,7 @@ try_c() {
         cp "$work/$target/site/gdn/gdn.dll" "$work/$target"
         logged x86_64-w64-mingw32-gcc -O1 -DGDN_USE_SHARED -Iinclude examples/prefill_decode.c "$work/$target/gdn.dll" -o "$program"
         ;;
-    *) logged "$zig" cc -target "$target" -dynamic -O1 -Iinclude examples/prefill_decode.c -L "$work/$target/site/gdn" -lgdn -o "$program" ;;
+    *) logged "$GDN_ZIG" cc -target "$target" -dynamic -O1 -Iinclude examples/prefill_decode.c -L "$work/$target/site/gdn" -lgdn -o "$program" ;;
     esac
     logged "$@" "$program"
     verdict="prefill_decode.c: $(tr -d '\r' <"$work/log" | tail -n 1)"
