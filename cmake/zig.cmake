@@ -36,9 +36,9 @@ foreach(tool ar ranlib)
   string(TOUPPER ${tool} upper)
   set(CMAKE_${upper} "${CMAKE_BINARY_DIR}/zig/${tool}")
 endforeach()
-# zig adds checks of undefined behaviour to a build without optimisation, and debugging information to every build.
+# zig adds checks of undefined behaviour to a build without optimisation.
 file(CONFIGURE OUTPUT "${CMAKE_BINARY_DIR}/zig/cc" @ONLY CONTENT
-  "#!/bin/sh\nexec '@GDN_ZIG@' cc -target @GDN_TARGET@ -fno-sanitize=all -g0 \"$@\"\n")
+  "#!/bin/sh\nexec '@GDN_ZIG@' cc -target @GDN_TARGET@ -fno-sanitize=all \"$@\"\n")
 foreach(tool ar ranlib cc)
   file(CHMOD "${CMAKE_BINARY_DIR}/zig/${tool}" PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE)
 endforeach()

@@ -4,9 +4,13 @@
     inspect_wheel.py [--headers include/gdn] [--absent FOLDER]... WHEEL...
 
 Reads each wheel and the library in it, whatever the system is for: ELF, Mach-O and PE are read here, so nothing needs to run.
-A wheel is wrong where its tags disagree with the library's format, machine or least system, where its library needs others
-than the system's own, exports anything but the functions of the headers, has debugging information, or names a source file or
-a --absent folder by an absolute path. Prints one line for each wheel, or all that is wrong; exits with 1 then.
+A wheel is wrong in each of these cases:
+
+- Its tags disagree with the library's format, machine or least system, or its RECORD with its files.
+- The library needs others than the system's own, or exports anything but the functions of the headers.
+- The library has debugging information, or an absolute path of a source file or of a --absent folder.
+
+Prints a line for each wheel, or all that is wrong; the exit status is 1 then.
 """
 import argparse
 import base64
@@ -141,6 +145,8 @@ def macho(data: bytes) -> Library:
         elif command == 0x1d:
             signed = True
         at += size
+    if not least:
+        wrong.append("does not say for which macOS it is")
     if cpu == 0x100000c and not signed:
         wrong.append("has no signature, without which arm64 does not load it")
     # zig's linker lists two names that are each library's own.
@@ -210,8 +216,8 @@ def platform_wrong(platform: str, library: Library) -> List[str]:
     wrong += [f"{platform}: the library needs {name}" for name in sorted(library.needed) if not re.fullmatch(allowed, name)]
     if known.startswith(("manylinux", "macosx")):
         promised = int(match[1]), int(match[2])
-        if not library.least or library.least > promised:
-            wrong.append(f"{platform}: the library is for {'.'.join(map(str, library.least)) or 'no known release'} and later")
+        if library.least > promised:
+            wrong.append(f"{platform}: the library is for {'.'.join(map(str, library.least))} and later")
     elif library.least:
         wrong.append(f"{platform}: the library has symbols of glibc")
     return wrong

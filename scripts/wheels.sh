@@ -4,6 +4,7 @@
 #
 #   wheels.sh --out FOLDER               all, of what is committed; FOLDER must be new
 #   wheels.sh --out FOLDER --only musl   only the wheels whose platforms have this in their names
+#   wheels.sh --out FOLDER --quick       without -O3, to try this script: these wheels are too slow for a release
 #   wheels.sh --help                     this text
 #
 # zig is PyPI's ziglang; $GDN_ZIG names another. The source distribution is built and tried without network.
@@ -20,8 +21,10 @@
 set -eu
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
-out= only=
-options wheels "out only" "$@"
+out= only= quick=
+options wheels "out only quick!" "$@"
+optimised=-O3
+[ -z "$quick" ] || optimised=-O1
 
 fail() { echo "wheels: $*" >&2; exit 1; }
 say() { printf '\n==== %s\n' "$*"; }
@@ -48,9 +51,9 @@ x86_64-linux-gnu.2.17 manylinux2014_x86_64.manylinux_2_17_x86_64
 aarch64-linux-gnu.2.17 manylinux2014_aarch64.manylinux_2_17_aarch64
 x86_64-linux-musl musllinux_1_2_x86_64
 aarch64-linux-musl musllinux_1_2_aarch64
-x86_64-windows-gnu win_amd64
 aarch64-macos.11.0 macosx_11_0_arm64
 x86_64-macos.11.0 macosx_11_0_x86_64
+x86_64-windows-gnu win_amd64
 TARGETS
 }
 # Its lines whose platforms are asked for.
@@ -69,6 +72,10 @@ fi
 mkdir "$work/vulkan"
 ln -s /usr/include/vulkan /usr/include/vk_video "$work/vulkan"
 
+export GDN_ZIG
+logged python3 tests/packaging/wheels/test_inspect_wheel.py
+tail -n 3 "$work/log"
+
 say "The source distribution"
 mkdir "$work/source"
 git archive HEAD | tar -xf - -C "$work/source"
@@ -79,10 +86,10 @@ sdist=$(basename "$out"/*.tar.gz .tar.gz)
 # make TARGET PLATFORMS: the wheel, inspected.
 make() {
     tags=$(echo "$2" | sed 's/[^.]*/py3-none-&/g; s/\./;/g')
-    metal=
+    metal= # -g0 and -s: zig adds debugging information to every build, and its own parts have some
     case $1 in *-macos*) metal=";-DGDN_METAL=ON" ;; esac
     logged "$bin/python" -m build --wheel --no-isolation --outdir "$out" -C "wheel.tags=$tags" \
-        -C "cmake.args=--toolchain=$work/$sdist/cmake/zig.cmake;-DGDN_TARGET=$1;-DGDN_ZIG=$GDN_ZIG;-DGDN_VULKAN=ON;-DGDN_VULKAN_INCLUDE=$work/vulkan$metal" \
+        -C "cmake.args=--toolchain=$work/$sdist/cmake/zig.cmake;-DGDN_TARGET=$1;-DGDN_ZIG=$GDN_ZIG;-DCMAKE_C_FLAGS=-g0;-DCMAKE_SHARED_LINKER_FLAGS=-s;-DCMAKE_C_FLAGS_RELEASE=$optimised -DNDEBUG;-DGDN_VULKAN=ON;-DGDN_VULKAN_INCLUDE=$work/vulkan$metal" \
         "$work/$sdist"
     wheel=$(echo "$out"/*"${2%%.*}"*.whl)
     python3 scripts/inspect_wheel.py --absent "$work" --absent "$PWD" --absent /tmp/ "$wheel"
