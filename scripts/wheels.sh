@@ -118,7 +118,7 @@ arm64() {
     qemu-aarch64 -cpu neoverse-n1 -L "$work/arm64" -E LD_LIBRARY_PATH="$libraries/blas:$libraries/lapack" "$@"
 }
 
-tests="test_abi test_arrays test_kernels test_lifetimes test_prepared"
+tests="test_abi test_arrays test_kernels test_library test_lifetimes test_prepared"
 # try_python SITE TESTS PYTHON...: the tests of the package that lies there.
 try_python() {
     site=$1 these=$2
@@ -158,7 +158,7 @@ try() {
     aarch64-linux-gnu*)
         arm64_debian
         how="Debian's Python, qemu"
-        try_python "$library/.." "test_abi test_kernels" arm64 "$work/arm64/usr/bin/python3"
+        try_python "$library/.." "test_abi test_kernels test_library" arm64 "$work/arm64/usr/bin/python3"
         ;;
     x86_64-linux-musl) how="C, musl" && try_c "$1" /lib/ld-musl-x86_64.so.1 --library-path "$library" ;;
     aarch64-linux-musl)

@@ -131,7 +131,7 @@ class Inspect(unittest.TestCase):
     @on_each()
     def test_paths(self, system):
         path = 'EXPORT const char *gdn_fail(void) { return "%s"; }\n'
-        for text in ("/home/some/core/status.c", "C:\\\\some\\\\core", "/absent/folder/x"):
+        for text in ("/opt/some/core/status.c", "C:\\\\some\\\\core", "/absent/folder/x"):
             self.assertIn("paths of its build", self.wrong(system, system.library(self.folder, body=path % text)), text)
         said = self.wrong(system, system.library(self.folder, body=path % "core/status.c /proc/self/maps"))
         self.assertNotIn("paths", said)
