@@ -118,6 +118,15 @@ arm64() {
     qemu-aarch64 -cpu neoverse-n1 -L "$work/arm64" -E LD_LIBRARY_PATH="$libraries/blas:$libraries/lapack" "$@"
 }
 
+# A library that does not find out what the processor has computes right, and slowly. is_fast IMPLEMENTATION
+is_fast() {
+    verdict="$verdict, on $1"
+    case $target:$1 in
+    aarch64-*:scalar*) fail "the library uses no NEON" ;;
+    *:scalar*) ! grep -qw avx2 /proc/cpuinfo || fail "this machine has AVX2, and the library does not use it" ;;
+    esac
+}
+
 tests="test_abi test_arrays test_kernels test_library test_lifetimes test_prepared"
 # try_python SITE TESTS PYTHON...: the tests of the package that lies there.
 try_python() {
@@ -127,6 +136,8 @@ try_python() {
     # shellcheck disable=SC2086
     (export PYTHONPATH="$site" && cd python/tests && logged "$@" -W error -m unittest $these)
     verdict="$(sed -n 's/^Ran \([0-9]*\) tests.*/\1 tests/p' "$work/log"), $(grep -E '^OK' "$work/log")"
+    (export PYTHONPATH="$site" && cd / && logged "$@" -c 'import gdn; print(gdn.default_context().implementation.name)')
+    is_fast "$(tail -n 1 "$work/log")"
 }
 
 # A program in C with the library of the wheel. try_c TARGET RUNNER...
@@ -144,6 +155,7 @@ try_c() {
     esac
     logged "$@" "$program"
     verdict="prefill_decode.c: $(tr -d '\r' <"$work/log" | tail -n 1)"
+    is_fast "$(sed -n 's/^prefill: \([^,]*\),.*/\1/p' "$work/log")"
 }
 
 # try TARGET: sets how, the way, and verdict.
@@ -182,6 +194,7 @@ done 3<"$work/chosen"
 
 say "The source distribution, without network"
 unshare -n "$bin/pip" install -q --no-index --no-deps --no-build-isolation --force-reinstall "$out/$sdist.tar.gz"
+target=here
 try_python "" "$tests" "$bin/python"
 echo "| $sdist.tar.gz | built here without network | $verdict |" >>"$work/table"
 "$bin/twine" check --strict "$out"/*
