@@ -4,7 +4,7 @@
 #
 #   wheels.sh --out FOLDER               all, of what is committed; FOLDER must be new
 #   wheels.sh --out FOLDER --only musl   only the wheels whose platforms have this in their names
-#   wheels.sh --out FOLDER --quick       without -O3, to try this script: these wheels are too slow for a release
+#   wheels.sh --out FOLDER --quick       without optimisation, to try this script; too slow for anything else
 #   wheels.sh --help                     this text
 #
 # zig is PyPI's ziglang; $GDN_ZIG names another. The source distribution is built and tried without network.
@@ -23,8 +23,8 @@ cd "$(dirname "$0")/.."
 . scripts/lib.sh
 out= only= quick=
 options wheels "out only quick!" "$@"
-optimised=-O3
-[ -z "$quick" ] || optimised=-O1
+optimised="-O3 -DNDEBUG"
+[ -z "$quick" ] || optimised="-O0;-DGDN_DEBUG_KERNELS=ON"
 
 fail() { echo "wheels: $*" >&2; exit 1; }
 say() { printf '\n==== %s\n' "$*"; }
@@ -89,7 +89,7 @@ make() {
     metal= # -g0 and -s: zig adds debugging information to every build, and its own parts have some
     case $1 in *-macos*) metal=";-DGDN_METAL=ON" ;; esac
     logged "$bin/python" -m build --wheel --no-isolation --outdir "$out" -C "wheel.tags=$tags" \
-        -C "cmake.args=--toolchain=$work/$sdist/cmake/zig.cmake;-DGDN_TARGET=$1;-DGDN_ZIG=$GDN_ZIG;-DCMAKE_C_FLAGS=-g0;-DCMAKE_SHARED_LINKER_FLAGS=-s;-DCMAKE_C_FLAGS_RELEASE=$optimised -DNDEBUG;-DGDN_VULKAN=ON;-DGDN_VULKAN_INCLUDE=$work/vulkan$metal" \
+        -C "cmake.args=--toolchain=$work/$sdist/cmake/zig.cmake;-DGDN_TARGET=$1;-DGDN_ZIG=$GDN_ZIG;-DCMAKE_C_FLAGS=-g0;-DCMAKE_SHARED_LINKER_FLAGS=-s;-DCMAKE_C_FLAGS_RELEASE=$optimised;-DGDN_VULKAN=ON;-DGDN_VULKAN_INCLUDE=$work/vulkan$metal" \
         "$work/$sdist"
     wheel=$(echo "$out"/*"${2%%.*}"*.whl)
     python3 scripts/inspect_wheel.py --absent "$work" --absent "$PWD" --absent /tmp/ "$wheel"
