@@ -93,9 +93,10 @@ make() {
         "$work/$sdist"
     wheel=$(echo "$out"/*"${2%%.*}"*.whl)
     python3 scripts/inspect_wheel.py --absent "$work" --absent "$PWD" --absent /tmp/ "$wheel"
-    # auditwheel's own rules have a say where there are some: the tag that it would give is one of ours.
+    # The tag that auditwheel gives is one of ours. Of musl it knows Alpine's name only, libc.musl-x86_64.so.1. These libraries
+    # need libc.so, which is what musl's loader calls itself everywhere.
     case $2 in
-    *linux*)
+    manylinux*)
         logged "$bin/auditwheel" show "$wheel"
         given=$(tr '\n' ' ' <"$work/log" | sed -n 's/.*platform tag: *"\([^"]*\)".*/\1/p')
         case .$2. in *".$given."*) ;; *) cat "$work/log"; fail "auditwheel would tag it $given" ;; esac
