@@ -5,7 +5,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "simd/features.h"
 #include "threads/processors.h"
 #include "threads/team.h"
 
@@ -39,8 +38,11 @@ static const roofline_set *host(void)
 {
     static const roofline_set scalar = { "scalar", 1, scalar_move, scalar_fma };
 #if defined(GDN_ARCH_X86)
-    if (gdn_simd_has_avx512()) return &roofline_avx512;
-    if (gdn_simd_has_avx2()) return &roofline_avx2;
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+        __builtin_cpu_supports("avx512vl"))
+        return &roofline_avx512;
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return &roofline_avx2;
 #elif defined(GDN_ARCH_ARM64)
     return &roofline_neon;
 #endif

@@ -10,7 +10,7 @@ target_sources(gdn_tool PRIVATE
   bench/report.c
   bench/set_rows.c
   bench/ssm_conv.c)
-target_link_libraries(gdn_tool PRIVATE gdn_threads gdn_simd # of the rooflines; the library exports none of them
+target_link_libraries(gdn_tool PRIVATE gdn_threads # threads of the rooflines; the library exports none
   ${CMAKE_DL_LIBS})
 gdn_isa_sources(gdn_tool bench/roofline)
 
