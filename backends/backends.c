@@ -1,9 +1,7 @@
 /* The backends of this build, their devices and implementations; creating contexts. */
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "core/backend.h"
 #include "core/environment.h"
@@ -108,14 +106,13 @@ gdn_status gdn_implementation_describe(uint32_t backend, uint32_t device, uint32
 static void *default_alloc(void *user, uint64_t bytes, uint64_t alignment)
 {
     (void)user;
-    if (bytes > SIZE_MAX - alignment) return NULL;
-    return aligned_alloc((size_t)alignment, (size_t)((bytes + alignment - 1) / alignment * alignment));
+    return gdn_aligned_alloc(alignment, bytes);
 }
 
 static void default_free(void *user, void *memory)
 {
     (void)user;
-    free(memory);
+    gdn_aligned_free(memory);
 }
 
 /* 1 if an implementation can run at a level. */
@@ -195,8 +192,8 @@ gdn_status gdn_context_create(const gdn_context_desc *caller, gdn_context **out)
     gdn_context *ctx = desc.alloc(desc.alloc_user, sizeof *ctx, 64);
     if (!ctx) return gdn_fail(GDN_OUT_OF_MEMORY, "no memory for a context of %zu bytes", sizeof *ctx);
     *ctx = (gdn_context){ .backend = backend, .desc = desc, .implementation = implementation };
-    (void)pthread_mutex_init(&ctx->host_buffers_lock, NULL);
-    ctx->host_buffers_process = getpid();
+    gdn_mutex_init(&ctx->host_buffers_lock);
+    ctx->host_buffers_process = gdn_process_id();
     status = backend->open(ctx, &ctx->desc, implementation);
     /* The caller's strings and structs need not outlive this call. */
     ctx->desc.implementation = NULL;

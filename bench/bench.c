@@ -1,13 +1,13 @@
 /* gdn bench: the command: lists the rows, selects the wanted ones, and measures them one after another. */
-#define _GNU_SOURCE /* sysconf's cache sizes */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "bench/bench.h"
 #include "bench/peer.h"
+#include "system/machine.h"
+#include "system/system.h"
 #include "tools/cli/cli.h"
 #include "tools/cli/commands.h"
 #include "tools/cli/output.h"
@@ -77,56 +77,19 @@ static int wanted(const bench_kernel *kernel, int index, const char *name)
     return (!quick || case_of(kernel, index)->quick) && (!filter || strstr(name, filter));
 }
 
-/* Size of the L3 cache that this processor can use, from Linux; sysconf may return that of the whole package. */
-static int64_t l3_bytes(void)
-{
-    long kib = 0;
-    FILE *f = fopen("/sys/devices/system/cpu/cpu0/cache/index3/size", "r");
-    const int n_read = f ? fscanf(f, "%ldK", &kib) : 0;
-    if (f) fclose(f);
-    if (n_read == 1 && kib > 0) return (int64_t)kib << 10;
-#if defined(_SC_LEVEL3_CACHE_SIZE)
-    const long size = sysconf(_SC_LEVEL3_CACHE_SIZE);
-    return size > 0 ? size : 0;
-#else
-    return 0;
-#endif
-}
-
-static int64_t memory_bytes(void)
-{
-#if defined(_SC_PHYS_PAGES)
-    const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
-    return pages > 0 && page > 0 ? (int64_t)pages * page : INT64_MAX;
-#else
-    return INT64_MAX;
-#endif
-}
-
-/* True if the system provides huge pages on request. */
-static int huge_pages(void)
-{
-    char text[64] = "";
-    FILE *f = fopen("/sys/kernel/mm/transparent_hugepage/enabled", "r");
-    if (!f) return 0;
-    if (!fgets(text, sizeof text, f)) text[0] = 0;
-    fclose(f);
-    return text[0] && !strstr(text, "[never]");
-}
-
 /* Sets the defaults of options that were not given. */
 static void choose(bench_context *context, bench_limits *limits)
 {
-    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    context->cores = cores > 0 ? (int)cores : 1;
-    context->l3_bytes = l3_bytes();
-    context->huge_pages = huge_pages();
+    const uint64_t memory = gdn_memory_total();
+    context->cores = machine_processors();
+    context->l3_bytes = machine_l3_bytes();
+    context->huge_pages = pages_huge();
 #if defined(GDN_HAVE_OPENMP)
     context->openmp = 1;
 #endif
     context->rotate_bytes = (int64_t)256 << 20;
     if (context->rotate_bytes < 4 * context->l3_bytes) context->rotate_bytes = 4 * context->l3_bytes;
-    if (context->rotate_bytes > memory_bytes() / 4) context->rotate_bytes = memory_bytes() / 4;
+    if (memory && context->rotate_bytes > (int64_t)(memory / 4)) context->rotate_bytes = (int64_t)(memory / 4);
     if (rotate_mib > 0) context->rotate_bytes = rotate_mib << 20;
     if (!no_peer && peer_name()) snprintf(context->peer, sizeof context->peer, "%s", peer_name());
 

@@ -1,14 +1,13 @@
 /* Rotating buffers, alternating repetitions, statistics; see bench.h. */
-#define _GNU_SOURCE /* madvise, clock_gettime */
 #include "bench/bench.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/resource.h>
-#include <time.h>
+
+#include "system/machine.h"
+#include "system/system.h"
 
 enum {
     ALIGNMENT = 64,
@@ -31,19 +30,7 @@ enum {
     CHANNELS
 };
 
-static double wall_now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-static double cpu_now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
+static double wall_now(void) { return 1e-9 * (double)gdn_now(); }
 
 static int64_t round_up(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
 
@@ -59,11 +46,7 @@ void *bench_alloc(int64_t bytes)
 
 void bench_ask_for_huge_pages(void *begin, int64_t bytes)
 {
-#if defined(MADV_HUGEPAGE)
-    if (bytes >= HUGE_PAGE) madvise(begin, (size_t)bytes, MADV_HUGEPAGE); /* a failure costs only speed */
-#else
-    (void)begin, (void)bytes;
-#endif
+    if (bytes >= HUGE_PAGE) pages_ask_huge(begin, (uint64_t)bytes);
 }
 
 uint64_t bench_random_bits(bench_random *random) /* splitmix64 */
@@ -243,7 +226,8 @@ static int compare_doubles(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* True if the sample was not interrupted. Interrupted samples are stored negated; see interruptions(). */
+/* True if the sample was not interrupted. Interrupted samples are stored negated: one with an involuntary context
+ * switch depends on other programs more than on the code, for kernel, roofline and peer alike. */
 static int clean(double sample) { return sample > 0; }
 
 /* The value below which a share `at` of x[i] / y[i] lies, or of x if y is NULL; of the clean samples if there are
@@ -296,14 +280,6 @@ typedef struct repetition {
     bench_random random;
 } repetition;
 
-/* Number of involuntary context switches of this program. A sample with one depends on other programs more than on the
- * code, for kernel, roofline and peer alike. */
-static long interruptions(void)
-{
-    struct rusage usage;
-    return getrusage(RUSAGE_SELF, &usage) == 0 ? usage.ru_nivcsw : 0;
-}
-
 static int next_copy(repetition *rep)
 {
     const int copy = rep->copy;
@@ -314,11 +290,11 @@ static int next_copy(repetition *rep)
 static gdn_status once(repetition *rep, gdn_status (*launch)(bench_row *row, int copy), double *seconds)
 {
     const int copy = next_copy(rep);
-    const double cpu = cpu_now(), begin = wall_now();
+    const double cpu = process_seconds(), begin = wall_now();
     gdn_status status = launch(rep->row, copy);
     if (!status) status = gdn_synchronize(rep->row->ctx, NULL);
     *seconds = wall_now() - begin;
-    if (launch == rep->row->launch) rep->cpu_seconds += cpu_now() - cpu;
+    if (launch == rep->row->launch) rep->cpu_seconds += process_seconds() - cpu;
     return status;
 }
 
@@ -337,7 +313,7 @@ static gdn_status sample_channel(repetition *rep, int channel, double *sample)
     bench_row *row = rep->row;
     gdn_status status = GDN_OK;
     double seconds;
-    const long before = interruptions();
+    const int64_t before = process_interruptions();
     if (channel == CHANNEL_KERNEL) {
         status = once(rep, row->launch, &seconds);
     } else if (channel == CHANNEL_OTHER) {
@@ -354,7 +330,7 @@ static gdn_status sample_channel(repetition *rep, int channel, double *sample)
         if (done) seconds *= row->lane_ops / ((double)done * row->work.threads * roofline_lanes());
         if (!good) status = GDN_INTERNAL;
     }
-    *sample = interruptions() == before ? seconds : -seconds;
+    *sample = process_interruptions() == before ? seconds : -seconds;
     return status;
 }
 

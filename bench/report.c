@@ -1,6 +1,5 @@
 /* Output: a table, and JSON in the form of Google Benchmark with additional fields, which docs/benchmarks/README.md
  * describes. */
-#define _DEFAULT_SOURCE /* getloadavg */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -9,6 +8,8 @@
 #include <time.h>
 
 #include "bench/bench.h"
+#include "system/files.h"
+#include "system/machine.h"
 #include "tools/cli/json.h"
 
 enum { MOST_SPREAD = 15, MOST_SHARE = 105 }; /* percent */
@@ -113,7 +114,7 @@ static void write_context(json_writer *w, const bench_context *context)
     }
     json_close(w);
     json_put_array(w, "load_avg");
-    for (int i = 0, n = getloadavg(load, 3); i < n; i++) json_put_double(w, NULL, load[i]);
+    for (int i = 0, n = machine_load(load); i < n; i++) json_put_double(w, NULL, load[i]);
     json_close(w);
 #if defined(NDEBUG)
     json_put_string(w, "library_build_type", "release");
@@ -186,7 +187,7 @@ static void write_result(json_writer *w, const bench_result *r)
 
 int bench_can_write(const char *path)
 {
-    FILE *out = strcmp(path, "-") != 0 ? fopen(path, "a") : NULL; /* keeps what is there */
+    FILE *out = strcmp(path, "-") != 0 ? file_open(path, "a") : NULL; /* keeps what is there */
     if (out) (void)fclose(out);
     else if (strcmp(path, "-") != 0) fprintf(stderr, "gdn bench: cannot write '%s': %s\n", path, strerror(errno));
     return out || !strcmp(path, "-");
@@ -196,7 +197,7 @@ int bench_write_json(const char *path, const bench_context *context, const bench
 {
     json_writer w;
     const int to_stdout = !strcmp(path, "-");
-    FILE *out = to_stdout ? stdout : fopen(path, "w");
+    FILE *out = to_stdout ? stdout : file_open(path, "w");
     if (!out) {
         fprintf(stderr, "gdn bench: cannot write '%s': %s\n", path, strerror(errno));
         return 0;

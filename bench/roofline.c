@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "threads/processors.h"
+#include "system/system.h"
 #include "threads/team.h"
 
 const char *const roofline_variant_name[ROOFLINE_VARIANTS] = { "plain", "prefetch", "far prefetch", "non-temporal" };
@@ -62,8 +62,8 @@ gdn_parallel_for_fn roofline_threads(int threads, void **user)
     static int team_threads;
     if (threads > 1 && threads != team_threads) {
         if (team) gdn_team_stop(team);
-        free(team);
-        void *memory = aligned_alloc(64, (gdn_team_bytes(threads) + 63) / 64 * 64);
+        gdn_aligned_free(team);
+        void *memory = gdn_aligned_alloc(64, gdn_team_bytes(threads));
         team = memory ? gdn_team_start(memory, threads) : NULL;
         team_threads = memory ? threads : 0;
     }

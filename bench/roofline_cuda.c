@@ -1,11 +1,11 @@
 /* The roofline of CUDA devices: a copy within device memory by the driver; see roofline.h. It links no CUDA:
  * it looks up functions in the driver that the library has opened. */
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "bench/bench.h"
+#include "system/system.h"
 
 /* The functions of the driver that this file needs. Handles are pointers; result 0 is success. */
 typedef unsigned long long device_address;
@@ -127,7 +127,7 @@ const char *roofline_copy_open(gdn_context *ctx, int64_t bytes, int64_t rotate_b
 
 int roofline_has_copy(void)
 {
-    /* POSIX guarantees that a pointer from dlsym can hold a function's address; ISO C has no cast for it. */
+    /* An object pointer can hold a function's where there are dynamic libraries; ISO C has no cast for it. */
     static const struct {
         const char *symbol;
         void *function;
@@ -136,10 +136,10 @@ int roofline_has_copy(void)
         { "cuCtxPopCurrent_v2", &cu.CtxPopCurrent },          { "cuStreamCreate", &cu.StreamCreate },
         { "cuStreamDestroy_v2", &cu.StreamDestroy },          { "cuMemcpyDtoDAsync_v2", &cu.MemcpyDtoDAsync },
     };
-    void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-    if (!driver) driver = dlopen("libcuda.so", RTLD_NOW | RTLD_LOCAL);
+    void *driver = NULL;
+    for (int i = 0; !driver && gdn_cuda_libraries[i]; i++) driver = gdn_library_open(gdn_cuda_libraries[i]);
     for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {
-        void *found = driver ? dlsym(driver, wanted[i].symbol) : NULL;
+        void *found = driver ? gdn_library_find(driver, wanted[i].symbol) : NULL;
         if (!found) return 0;
         memcpy(wanted[i].function, &found, sizeof found);
     }

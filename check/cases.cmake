@@ -28,5 +28,4 @@ add_library(gdn_cases STATIC
   check/trial.c
   check/values.c
   check/write_calls.c)
-find_package(Threads REQUIRED) # the pool that check/executor.c brings
-target_link_libraries(gdn_cases PRIVATE gdn_build_options Threads::Threads)
+target_link_libraries(gdn_cases PRIVATE gdn_build_options gdn_machine gdn_system)

@@ -1,10 +1,10 @@
 /* Threads that a caller might bring. See executor.h. */
 #include "executor.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 
 #include "environment.h"
+#include "system/system.h"
 
 /* What include/gdn/base.h says of a task, and a third for the thread itself; sanitizers take more. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -73,16 +73,12 @@ void check_threads_run(void *user, int32_t n, gdn_task_fn task, void *arg)
 {
     const int n_threads = *(const int *)user < MAX_THREADS ? *(const int *)user : MAX_THREADS;
     job j = { .task = task, .arg = arg, .n = n, .step = scattering_step(n), .mode = check_environment_get() };
-    pthread_t thread[MAX_THREADS];
-    pthread_attr_t attributes;
+    gdn_thread thread[MAX_THREADS];
     int started = 0;
-    pthread_attr_init(&attributes);
-    if (STACK_BYTES) pthread_attr_setstacksize(&attributes, STACK_BYTES);
-    while (started < n_threads - 1 && started < n - 1 && !pthread_create(&thread[started], &attributes, worker, &j))
+    while (started < n_threads - 1 && started < n - 1 && gdn_thread_start(&thread[started], STACK_BYTES, worker, &j))
         started++;
-    pthread_attr_destroy(&attributes);
     take_tasks(&j);
-    while (started) pthread_join(thread[--started], NULL);
+    while (started) gdn_thread_join(thread[--started]);
 }
 
 void check_reverse_run(void *user, int32_t n, gdn_task_fn task, void *arg)

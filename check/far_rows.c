@@ -1,11 +1,9 @@
 /* Rows beyond 2^31 elements: offsets that do not fit in 32 bits. The pools are mapped without memory behind
  * them, so only devices that share the host's address space can have them; others say that they skip. The
  * pages that exist afterwards tell what was touched. */
-#define _DEFAULT_SOURCE
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
+#include "system/machine.h"
 #include "trial.h"
 #include "values.h"
 
@@ -30,16 +28,11 @@ static int map_sparse(check_trial *trial, sparse *m, uint64_t bytes)
     }
     m->bytes = bytes;
     for (int i = 0; i < 2; i++) {
-        void *at =
-            mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        if (at == MAP_FAILED) {
+        m->at[i] = pages_sparse(bytes);
+        if (!m->at[i]) {
             check_trial_skip(trial, "the system gives no %llu GiB of addresses", (unsigned long long)(bytes >> 30));
             return 0;
         }
-        m->at[i] = at;
-#ifdef MADV_NOHUGEPAGE
-        madvise(at, (size_t)bytes, MADV_NOHUGEPAGE);
-#endif
     }
     return 1;
 }
@@ -47,7 +40,7 @@ static int map_sparse(check_trial *trial, sparse *m, uint64_t bytes)
 static void unmap_sparse(sparse *m)
 {
     for (int i = 0; i < 2; i++)
-        if (m->at[i]) munmap(m->at[i], (size_t)m->bytes);
+        if (m->at[i]) pages_free(m->at[i], m->bytes);
 }
 
 static void fill_both(const sparse *m, uint64_t offset, int64_t n, uint64_t seed)
@@ -58,15 +51,15 @@ static void fill_both(const sparse *m, uint64_t offset, int64_t n, uint64_t seed
 /* The same pages exist in both, and hold the same. Only asks where it can be known which pages exist. */
 static void compare_sparse(check_trial *trial, const sparse *m)
 {
-    const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), chunk = 1 << 16;
+    const uint64_t page = pages_size(), chunk = 1 << 16;
     static unsigned char there[2][1 << 16];
     for (uint64_t first = 0; first < m->bytes / page && trial->outcome == CHECK_RAN; first += chunk) {
         const uint64_t n = m->bytes / page - first < chunk ? m->bytes / page - first : chunk;
         for (int i = 0; i < 2; i++)
-            if (mincore(m->at[i] + first * page, (size_t)(n * page), (void *)there[i])) return;
+            if (!pages_touched(m->at[i] + first * page, n, there[i])) return;
         for (uint64_t p = 0; p < n; p++) {
             const uint64_t at = (first + p) * page;
-            if ((there[0][p] & 1) || (there[1][p] & 1))
+            if (there[0][p] || there[1][p])
                 if (memcmp(m->at[0] + at, m->at[1] + at, (size_t)page)) {
                     check_trial_fail(trial, "bytes %llu to %llu of a sparse tensor differ", (unsigned long long)at,
                                      (unsigned long long)(at + page));

@@ -6,11 +6,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "environment.h"
 #include "executor.h"
+#include "system/machine.h"
 
 enum { MAX_CONTEXTS = 24 };
 
@@ -103,8 +102,8 @@ gdn_context *check_target_context(check_target *t, int executor)
 
 static void free_guarded(place *p)
 {
-    const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
-    if (p->guarded) munmap(p->guarded - page, (size_t)(p->guarded_bytes + 2 * page));
+    const uint64_t page = pages_size();
+    if (p->guarded) pages_free(p->guarded - page, p->guarded_bytes + 2 * page);
     p->guarded = NULL;
 }
 
@@ -159,15 +158,14 @@ static gdn_status grow_buffer(const check_target *t, gdn_span *span, uint64_t *h
 
 static int grow_guarded(place *p, uint64_t bytes)
 {
-    const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    const uint64_t page = pages_size();
     if (p->guarded && p->guarded_bytes >= bytes) return 1;
     free_guarded(p);
     p->guarded_bytes = (bytes + bytes / 2 + page) / page * page;
-    unsigned char *base =
-        mmap(NULL, (size_t)(p->guarded_bytes + 2 * page), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (base == MAP_FAILED) return 0;
+    unsigned char *base = pages_reserve(p->guarded_bytes + 2 * page);
+    if (!base) return 0;
     p->guarded = base + page;
-    return mprotect(p->guarded, (size_t)p->guarded_bytes, PROT_READ | PROT_WRITE) == 0;
+    return pages_open(p->guarded, p->guarded_bytes);
 }
 
 /* Put memory m of the case where its placement says. *where: its first byte. */

@@ -12,11 +12,6 @@ if(NOT CMAKE_C_COMPILER_ID MATCHES "^(GNU|Clang|AppleClang)$")
   message(FATAL_ERROR "libgdn needs GCC or Clang; this is ${CMAKE_C_COMPILER_ID}.")
 endif()
 
-# Said here, and not by a compiler in the middle of a build.
-if(WIN32)
-  message(FATAL_ERROR "libgdn does not build for Windows: its threads and the search for drivers need POSIX.")
-endif()
-
 # The architecture decides which instruction sets are compiled and which of their tables are linked.
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$" AND CMAKE_SIZEOF_VOID_P EQUAL 8)
   set(GDN_ARCH x86_64)
@@ -40,10 +35,17 @@ target_compile_definitions(gdn_compile_options INTERFACE
 # floating-point exception flags are no part of it, so nothing is spent on them. Never -ffast-math.
 target_compile_options(gdn_compile_options INTERFACE
   -ffp-contract=off -fno-math-errno -fno-trapping-math
+  -Werror=implicit-function-declaration # the result would be an int, and a pointer be cut
   -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith
   -Wwrite-strings -Wvla -Wno-missing-field-initializers # { sizeof x } is how the header wants it
   $<$<BOOL:${GDN_WERROR}>:-Werror>)
-if(NOT WIN32)
+if(WIN32)
+  # C's own printf instead of the system's, whose checks of formats then do not fit. What GCC's libraries have is linked into
+  # each program and DLL: without libgcc_s and libwinpthread beside them these would not start, and not say why.
+  target_compile_definitions(gdn_compile_options INTERFACE __USE_MINGW_ANSI_STDIO=1 _WIN32_WINNT=0x0A00)
+  target_compile_options(gdn_compile_options INTERFACE -Wno-format -Wno-format-extra-args)
+  add_link_options(-static)
+else()
   target_link_libraries(gdn_compile_options INTERFACE m)
 endif()
 

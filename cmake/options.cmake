@@ -14,6 +14,9 @@ endif()
 
 # Libraries that libgdn itself links; users of libgdn.a must link them too.
 set(GDN_PRIVATE_LIBRARIES m Threads::Threads)
+if(WIN32)
+  set(GDN_PRIVATE_LIBRARIES synchronization)
+endif()
 set(GDN_HAVE_OPENMP OFF)
 if(NOT "${GDN_OPENMP}" MATCHES "^(OFF|FALSE|NO|0|)$")
   find_package(OpenMP COMPONENTS C)
@@ -51,9 +54,9 @@ macro(gdn_backend upper)
   endif()
 endmacro()
 
-# What libgdn.so exports: exactly the functions that the headers declare. The internal ones are named gdn_ too, so every
-# public one stands in the version script by name. The test abi.exports compares.
-function(gdn_version_script output)
+# What the shared library exports: exactly the functions that the headers declare. The internal ones are named gdn_ too, so
+# every public one stands by name in the version script, or on Windows in the list of exports. The test abi.exports compares.
+function(gdn_export_list output)
   file(GLOB headers CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/include/gdn/*.h")
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${headers})
   set(functions "")
@@ -67,6 +70,11 @@ function(gdn_version_script output)
   foreach(name IN LISTS functions)
     string(APPEND exports "        ${name};\n")
   endforeach()
+  if(WIN32)
+    string(REPLACE ";\n" "\n" exports "${exports}")
+    file(CONFIGURE OUTPUT "${output}" @ONLY CONTENT "EXPORTS\n@exports@")
+    return()
+  endif()
   file(CONFIGURE OUTPUT "${output}" @ONLY CONTENT "GDN_@header_ABI_VERSION@ {
     global:
 @exports@    local:

@@ -1,7 +1,8 @@
-# What the library and the runtime share as sources: numerics/, which is headers only, simd/ and threads/. Both compile what they
-# link of it (gdn_simd, gdn_threads) themselves, hidden: the library exports none of it.
+# What the library and the runtime share as sources: numerics/, which is headers only, system/, simd/ and threads/. Both compile
+# what they link of it (gdn_system, gdn_simd, gdn_threads) themselves, hidden: the library exports none of it.
 include_guard(GLOBAL)
-set(GDN_SHARED_FOLDERS numerics simd threads)
+set(GDN_SHARED_FOLDERS numerics system simd threads)
+include("${CMAKE_CURRENT_LIST_DIR}/../system/sources.cmake")
 include("${CMAKE_CURRENT_LIST_DIR}/../simd/sources.cmake")
 include("${CMAKE_CURRENT_LIST_DIR}/../threads/sources.cmake")
 

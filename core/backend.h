@@ -2,11 +2,9 @@
 #ifndef GDN_CORE_BACKEND_H
 #define GDN_CORE_BACKEND_H
 
-#include <pthread.h>
-#include <sys/types.h>
-
 #include "core/plan.h"
 #include "core/problem.h"
+#include "system/system.h"
 
 typedef struct gdn_backend {
     uint32_t id;
@@ -78,8 +76,8 @@ struct gdn_context {
     void *state;                   /* the backend's own */
     _Atomic uint32_t hints;        /* those that the log has had: core/hints.c */
     gdn_host_buffer *host_buffers; /* of gdn_buffer_create(), on backends with host memory */
-    pthread_mutex_t host_buffers_lock;
-    pid_t host_buffers_process;
+    gdn_mutex host_buffers_lock;
+    int64_t host_buffers_process;
 };
 
 /* The longest wait for a device: desc->timeout_ns, or the default. A software device shares the host's cores with other

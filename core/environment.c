@@ -1,25 +1,16 @@
 /* Environment variables. See environment.h. */
-#define _GNU_SOURCE /* secure_getenv */
 #include "core/environment.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#if !defined(_WIN32)
-#include <unistd.h>
-#endif
 
 #include "core/status.h"
+#include "system/system.h"
 
 const char *gdn_environment(const char *name)
 {
-#if defined(__linux__)
-    const char *value = secure_getenv(name);
-#elif defined(__APPLE__) || defined(__FreeBSD__) || defined(__OpenBSD__) || defined(__NetBSD__)
-    const char *value = issetugid() ? NULL : getenv(name);
-#else
-    const char *value = getenv(name);
-#endif
+    const char *value = gdn_process_variable(name);
     return value && value[0] ? value : NULL;
 }
 

@@ -4,7 +4,8 @@
 
 #include "gdn/gdn.h"
 
-/* The variable's value. NULL if it is not set or empty, or in a setuid program (secure_getenv). */
+/* The variable's value. NULL if it is not set or empty, or in a setuid program. Valid for
+ * the calling thread's next seven calls. */
 const char *gdn_environment(const char *name);
 
 /* Fills in what the caller left open: the log (GDN_LOG) and the implementation (GDN_IMPLEMENTATION). Refuses values

@@ -1,7 +1,5 @@
 /* gdn_buffer_*: the public functions, and their implementation for backends with host memory. */
-#include <pthread.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "core/backend.h"
 #include "core/status.h"
@@ -89,11 +87,11 @@ enum { HEADER = 64 };
  * valid at any time. */
 static void lock_buffers(gdn_context *ctx)
 {
-    if (ctx->host_buffers_process != getpid()) {
-        (void)pthread_mutex_init(&ctx->host_buffers_lock, NULL);
-        ctx->host_buffers_process = getpid();
+    if (ctx->host_buffers_process != gdn_process_id()) {
+        gdn_mutex_init(&ctx->host_buffers_lock);
+        ctx->host_buffers_process = gdn_process_id();
     }
-    (void)pthread_mutex_lock(&ctx->host_buffers_lock);
+    gdn_mutex_lock(&ctx->host_buffers_lock);
 }
 
 static void *data_of(gdn_host_buffer *b) { return (char *)b + HEADER; }
@@ -105,7 +103,7 @@ gdn_status gdn_host_buffer_create(gdn_context *ctx, uint64_t bytes, gdn_span *sp
     lock_buffers(ctx);
     b->next = ctx->host_buffers;
     ctx->host_buffers = b;
-    (void)pthread_mutex_unlock(&ctx->host_buffers_lock);
+    gdn_mutex_unlock(&ctx->host_buffers_lock);
     *span = (gdn_span){ .data = data_of(b), .bytes = bytes };
     return GDN_OK;
 }
@@ -116,7 +114,7 @@ gdn_status gdn_host_buffer_destroy(gdn_context *ctx, const gdn_span *span)
     gdn_host_buffer **at = &ctx->host_buffers, *found;
     while (*at && data_of(*at) != span->data) at = &(*at)->next;
     if ((found = *at)) *at = found->next;
-    (void)pthread_mutex_unlock(&ctx->host_buffers_lock);
+    gdn_mutex_unlock(&ctx->host_buffers_lock);
     gdn_context_free(ctx, found);
     return found ? GDN_OK : gdn_no_such_buffer(span);
 }
@@ -127,7 +125,7 @@ void gdn_host_buffers_free(gdn_context *ctx)
         next = b->next;
         gdn_context_free(ctx, b);
     }
-    (void)pthread_mutex_destroy(&ctx->host_buffers_lock);
+    gdn_mutex_destroy(&ctx->host_buffers_lock);
 }
 
 gdn_status gdn_host_buffer_write(gdn_context *ctx, const gdn_span *span, uint64_t offset, const void *source,

@@ -1,7 +1,6 @@
 /* The CPU backend: a table of kernels for the context's instruction set, which threads run in parallel over items. */
 #include <stdatomic.h>
 #include <stdio.h>
-#include <unistd.h>
 
 #if defined(_OPENMP)
 #include <omp.h>
@@ -13,33 +12,18 @@
 #include "core/status.h"
 #include "cpu/cpu.h"
 #include "numerics/float_env.h"
+#include "simd/features.h"
+#include "system/system.h"
 #include "threads/team.h"
 
 /* ---- Lists ---------------------------------------------------------------------------------------- */
 
-/* The processor's own name, if the system reports it. */
-static void processor_name(char *name, size_t size)
-{
-    (void)snprintf(name, size, "host processor");
-#if defined(__x86_64__)
-    FILE *info = fopen("/proc/cpuinfo", "re");
-    char line[256], model[GDN_NAME_MAX];
-    while (info && fgets(line, sizeof line, info))
-        if (sscanf(line, "model name : %63[^\n]", model) == 1) {
-            (void)snprintf(name, size, "%s", model);
-            break;
-        }
-    if (info) (void)fclose(info);
-#endif
-}
-
 static gdn_status describe_device(const gdn_backend *backend, uint32_t device, gdn_device_info *info)
 {
     (void)backend, (void)device;
-    const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
-    processor_name(info->name, sizeof info->name);
+    gdn_simd_name(info->name, sizeof info->name);
     info->shared_memory = 1;
-    info->memory_bytes = pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : 0;
+    info->memory_bytes = gdn_memory_total();
     while (gdn_cpu_table_of(info->n_implementations)) info->n_implementations++;
     return GDN_OK;
 }

@@ -1,14 +1,10 @@
 /* The threads of the OpenMP runtime that the process has loaded. It is found by name: libgdn does not link with one. */
-#if defined(__linux__)
-#define _GNU_SOURCE /* RTLD_DEFAULT */
-#endif
-#include <dlfcn.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "core/status.h"
 #include "core/structs.h"
+#include "system/system.h"
 
 #ifndef GOMP_PARALLEL /* a test of the other interface hides it */
 #define GOMP_PARALLEL "GOMP_parallel"
@@ -29,7 +25,7 @@ typedef int32_t (*kmpc_global_thread_num_fn)(kmpc_place *place);
 typedef void (*kmpc_push_num_threads_fn)(kmpc_place *place, int32_t thread, int32_t n_threads);
 
 static _Atomic(void *) kmpc_global_thread_num, kmpc_push_num_threads; /* the addresses of these functions */
-static _Atomic(pid_t) process;                                        /* that has searched for a runtime first */
+static _Atomic(int64_t) process;                                      /* that has searched for a runtime first */
 
 typedef struct job {
     gdn_task_fn task;
@@ -46,9 +42,9 @@ static void take_tasks(void *data)
 }
 
 /* In a forked child GNU's runtime waits for threads that are not there. */
-static int forked(void) { return getpid() != atomic_load_explicit(&process, memory_order_relaxed); }
+static int forked(void) { return gdn_process_id() != atomic_load_explicit(&process, memory_order_relaxed); }
 
-/* POSIX guarantees that an object pointer from dlsym can hold a function's; ISO C has no cast for it. */
+/* An object pointer can hold a function's where there are dynamic libraries; ISO C has no cast for it. */
 static void run_gomp(void *user, int32_t n, gdn_task_fn task, void *arg)
 {
     job j = { .task = task, .arg = arg, .n = n };
@@ -84,23 +80,20 @@ static void run_kmpc(void *user, int32_t n, gdn_task_fn task, void *arg)
     fork_call(&place, 1, kmpc_body, &j);
 }
 
-/* A function of the process, or NULL. */
-static void *look_up(const char *name) { return dlsym(RTLD_DEFAULT, name); }
-
 gdn_status gdn_openmp_threads(gdn_context_desc *desc)
 {
     const gdn_status status = gdn_struct_check("desc", desc, GDN_FIRST_SIZE(gdn_context_desc));
     if (status) return status;
-    pid_t none = 0;
-    (void)atomic_compare_exchange_strong(&process, &none, getpid());
-    void *gomp_parallel = look_up(GOMP_PARALLEL);
+    int64_t none = 0;
+    (void)atomic_compare_exchange_strong(&process, &none, gdn_process_id());
+    void *gomp_parallel = gdn_program_find(GOMP_PARALLEL);
     if (gomp_parallel) {
         desc->parallel_for = run_gomp;
         desc->parallel_user = gomp_parallel;
         return GDN_OK;
     }
-    void *fork_call = look_up("__kmpc_fork_call"), *thread_num = look_up("__kmpc_global_thread_num");
-    void *push = look_up("__kmpc_push_num_threads");
+    void *fork_call = gdn_program_find("__kmpc_fork_call"), *thread_num = gdn_program_find("__kmpc_global_thread_num");
+    void *push = gdn_program_find("__kmpc_push_num_threads");
     if (!fork_call || !thread_num || !push)
         return gdn_fail(GDN_UNAVAILABLE,
                         "no OpenMP runtime in this process: neither GOMP_parallel nor __kmpc_fork_call "

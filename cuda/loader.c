@@ -2,34 +2,32 @@
  *
  * Both are kept for the life of the process: a driver cannot be unloaded. A failure is not kept. The backend's other
  * process-wide objects are the results of probes (backend.c). */
-#include <dlfcn.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "core/status.h"
 #include "cuda/device.h"
+#include "system/system.h"
 
 enum { OLDEST = 75 }; /* compute capability 7.5; older ones have no code in the image */
 
-/* POSIX guarantees that an object pointer from dlsym can hold a function's; ISO C has no cast for it. */
+/* An object pointer can hold a function's where there are dynamic libraries; ISO C has no cast for it. */
 static int find(void *library, const char *symbol, void *function)
 {
-    void *found = dlsym(library, symbol);
+    void *found = gdn_library_find(library, symbol);
     memcpy(function, &found, sizeof found);
     return found != NULL;
 }
 
 static gdn_status open_driver(gdn_cuda_catalogue *c)
 {
-    static const char *const names[] = { "libcuda.so.1", "libcuda.so" };
+    const char *const *const names = gdn_cuda_libraries;
     void *library = NULL;
-    for (size_t i = 0; !library && i < sizeof names / sizeof names[0]; i++)
-        library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+    for (int i = 0; !library && names[i]; i++) library = gdn_library_open(names[i]);
     if (!library) return gdn_fail(GDN_UNAVAILABLE, "no CUDA driver (%s) on this machine", names[0]);
 #define X(name, symbol, parameters)                                                                                    \
     if (!find(library, symbol, &c->cu.name)) {                                                                         \
-        (void)dlclose(library);                                                                                        \
+        gdn_library_close(library);                                                                                    \
         return gdn_fail(GDN_UNAVAILABLE, "the CUDA driver has no " symbol "; CUDA 11.4 is needed");                    \
     }
     GDN_CUDA_DRIVER_FUNCTIONS(X)
@@ -37,7 +35,7 @@ static gdn_status open_driver(gdn_cuda_catalogue *c)
     (void)find(library, "cuStreamGetCtx_v2", &c->cu.StreamGetCtx_v2);
     (void)find(library, "cuLaunchKernelEx", &c->cu.LaunchKernelEx);
     (void)find(library, "cuFuncGetAttribute", &c->cu.FuncGetAttribute);
-    c->cu.emulated = dlsym(library, GDN_EMULATED_DRIVER) != NULL;
+    c->cu.emulated = gdn_library_find(library, GDN_EMULATED_DRIVER) != NULL;
     return GDN_OK;
 }
 
@@ -110,13 +108,13 @@ static gdn_cuda_catalogue the_catalogue;
 
 gdn_status gdn_cuda_count(uint32_t *n)
 {
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static gdn_mutex lock = GDN_MUTEX_INIT;
     gdn_cuda_catalogue *const c = &the_catalogue;
     gdn_status status = GDN_OK;
-    (void)pthread_mutex_lock(&lock);
+    gdn_mutex_lock(&lock);
     if (!c->n && !(status = c->cu.Init ? GDN_OK : open_driver(c))) status = list_devices(c);
     *n = c->n;
-    (void)pthread_mutex_unlock(&lock);
+    gdn_mutex_unlock(&lock);
     return status;
 }
 

@@ -1,14 +1,10 @@
 /* Lists, contexts and buffers of all devices. See context.h. */
-#define _GNU_SOURCE /* dladdr, clock_gettime */
 #include "gpu/context.h"
 
-#include <dlfcn.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "core/calls.h"
 #include "core/status.h"
@@ -115,18 +111,18 @@ static gdn_status probe_of(const gdn_gpu_driver *driver, uint32_t index, gdn_gpu
  * it. */
 static gdn_status variants_of(const gdn_gpu_driver *driver, uint32_t index, gdn_gpu_implementations *variants)
 {
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    (void)pthread_mutex_lock(&lock);
+    static gdn_mutex lock = GDN_MUTEX_INIT;
+    gdn_mutex_lock(&lock);
     *variants = driver->known[index];
-    (void)pthread_mutex_unlock(&lock);
+    gdn_mutex_unlock(&lock);
     if (variants->n) return GDN_OK;
     const gdn_float_env caller = gdn_float_env_enter();
     const gdn_status status = probe_of(driver, index, variants);
     gdn_float_env_leave(caller);
     if (status) return status;
-    (void)pthread_mutex_lock(&lock);
+    gdn_mutex_lock(&lock);
     driver->known[index] = *variants;
-    (void)pthread_mutex_unlock(&lock);
+    gdn_mutex_unlock(&lock);
     return GDN_OK;
 }
 
@@ -152,9 +148,7 @@ static void describe_device_implementation(const gdn_gpu_implementation *v, gdn_
 static void stay_loaded(void)
 {
     static _Atomic int done;
-    Dl_info info;
-    if (atomic_exchange(&done, 1) || !dladdr((const void *)(uintptr_t)gdn_gpu_count_devices, &info)) return;
-    (void)dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
+    if (!atomic_exchange(&done, 1)) gdn_module_stay((const void *)(uintptr_t)gdn_gpu_count_devices);
 }
 
 gdn_status gdn_gpu_count_devices(const gdn_backend *backend, uint32_t *n)
@@ -438,25 +432,16 @@ gdn_status gdn_gpu_timed_out(const gdn_gpu_context *dev)
                     (unsigned long long)dev->timeout_ns);
 }
 
-static uint64_t now_ns(void)
-{
-    struct timespec t;
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * UINT64_C(1000000000) + (uint64_t)t.tv_nsec;
-}
-
 gdn_status gdn_gpu_wait_for(const gdn_gpu_context *dev, int (*is_done)(void *user, gdn_status *status), void *user)
 {
-    const uint64_t begin = now_ns();
+    const int64_t begin = gdn_now();
     gdn_status status = GDN_OK;
     while (!is_done(user, &status)) {
         if (status) return status;
-        const uint64_t waited = now_ns() - begin;
+        const uint64_t waited = (uint64_t)(gdn_now() - begin);
         if (waited >= dev->timeout_ns) return gdn_gpu_timed_out(dev);
-        if (waited > 200000) { /* for longer waits, pauses add at most 2% */
-            const struct timespec pause = { 0, (long)(waited / 50 < 1000000 ? waited / 50 : 1000000) };
-            (void)nanosleep(&pause, NULL);
-        }
+        if (waited > 200000) /* for longer waits, pauses add at most 2% */
+            gdn_sleep((int64_t)(waited / 50 < 1000000 ? waited / 50 : 1000000));
     }
     return GDN_OK;
 }

@@ -1,7 +1,6 @@
 /* The self-test: runs device kernels on self-test vectors. See self_test.h. */
 #include "gpu/self_test.h"
 
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +13,7 @@
 /* Pipelines of any context of this process that have passed. A device and its driver compile the same code to the same
  * pipeline, and programs create many contexts. If there are more, the first ones are tested again. */
 enum { MOST_PROVEN = 2048 };
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static gdn_mutex lock = GDN_MUTEX_INIT;
 static struct {
     uint32_t n;
     uint64_t pipeline[MOST_PROVEN];
@@ -23,17 +22,17 @@ static struct {
 static int is_proven(uint64_t pipeline)
 {
     int found = 0;
-    (void)pthread_mutex_lock(&lock);
+    gdn_mutex_lock(&lock);
     for (uint32_t i = 0; i < proven.n && i < MOST_PROVEN && !found; i++) found = proven.pipeline[i] == pipeline;
-    (void)pthread_mutex_unlock(&lock);
+    gdn_mutex_unlock(&lock);
     return found;
 }
 
 static void prove(uint64_t pipeline)
 {
-    (void)pthread_mutex_lock(&lock);
+    gdn_mutex_lock(&lock);
     proven.pipeline[proven.n++ % MOST_PROVEN] = pipeline;
-    (void)pthread_mutex_unlock(&lock);
+    gdn_mutex_unlock(&lock);
 }
 
 /* ---- Which pipeline ---- */

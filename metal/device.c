@@ -56,7 +56,7 @@ gdn_status gdn_metal_device_open(gdn_metal_device *dev, const gdn_context *ctx, 
     uint32_t n;
     dev->rt = &c->rt;
     dev->gpu.ctx = ctx;
-    (void)pthread_mutex_init(&dev->ring_lock, NULL);
+    gdn_mutex_init(&dev->ring_lock);
     if (callers &&
         (status = gdn_struct_read("native", callers, GDN_FIRST_SIZE(gdn_metal_desc), sizeof native, &native)))
         return status;
@@ -82,5 +82,5 @@ void gdn_metal_device_close(gdn_metal_device *dev)
     if (dev->queue) dev->rt->release(dev->queue);
     if (dev->device) dev->rt->release(dev->device);
     dev->queue = dev->device = NULL;
-    (void)pthread_mutex_destroy(&dev->ring_lock);
+    gdn_mutex_destroy(&dev->ring_lock);
 }

@@ -18,8 +18,6 @@
 #include "metal/objc.h"
 #include "metal/shape.h"
 
-#include <pthread.h>
-
 _Static_assert(sizeof(void *) == 8 && sizeof(unsigned long) == 8,
                "NSUInteger, and int64_t in the kernels' params, have 64 bits");
 
@@ -53,7 +51,7 @@ typedef struct gdn_metal_device {
     gdn_id bad_buffer; /* shared memory */
     uint32_t *bad;     /* GDN_BAD_WORDS words that kernels set */
     _Atomic int lost;
-    pthread_mutex_t ring_lock; /* gdn_poll() reads the ring on any thread */
+    gdn_mutex ring_lock; /* gdn_poll() reads the ring on any thread */
 } gdn_metal_device;
 
 /* ---- frameworks.c; a build with other libraries than Apple's replaces this file ---- */

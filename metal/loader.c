@@ -2,20 +2,18 @@
  *
  * Both are kept for the life of the process, and so is the probe's result (backend.c); a failure is not. To use Metal's
  * other devices (a Mac may have several GPUs), pass them as native->device. */
-#include <dlfcn.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "core/status.h"
 #include "metal/device.h"
 
-/* POSIX guarantees that an object pointer from dlsym can hold a function's; ISO C has no cast for it. */
+/* An object pointer can hold a function's where there are dynamic libraries; ISO C has no cast for it. */
 static int find(void *const libraries[GDN_METAL_MAX_FRAMEWORKS], const char *symbol, void *function)
 {
     void *found = NULL;
     for (int i = 0; !found && i < GDN_METAL_MAX_FRAMEWORKS; i++)
-        if (libraries[i]) found = dlsym(libraries[i], symbol);
+        if (libraries[i]) found = gdn_library_find(libraries[i], symbol);
     memcpy(function, &found, sizeof found);
     return found != NULL;
 }
@@ -24,7 +22,7 @@ static gdn_status open_frameworks(gdn_metal_catalogue *c)
 {
     void *libraries[GDN_METAL_MAX_FRAMEWORKS] = { NULL }, *ignored;
     for (int i = 0; i < GDN_METAL_MAX_FRAMEWORKS && gdn_metal_frameworks[i]; i++)
-        libraries[i] = dlopen(gdn_metal_frameworks[i], RTLD_NOW | RTLD_LOCAL);
+        libraries[i] = gdn_library_open(gdn_metal_frameworks[i]);
     if (!libraries[0]) return gdn_fail(GDN_UNAVAILABLE, "no Metal (%s) on this machine", gdn_metal_frameworks[0]);
 #define X(name, symbol, type, parameters)                                                                              \
     if (!find(libraries, symbol, &c->rt.name))                                                                         \
@@ -72,13 +70,13 @@ static gdn_status find_device(gdn_metal_catalogue *c)
 
 gdn_status gdn_metal_count(uint32_t *n)
 {
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static gdn_mutex lock = GDN_MUTEX_INIT;
     gdn_metal_catalogue *const c = &the_catalogue;
     gdn_status status = GDN_OK;
-    (void)pthread_mutex_lock(&lock);
+    gdn_mutex_lock(&lock);
     if (!c->device && !(status = c->loaded ? GDN_OK : open_frameworks(c))) status = find_device(c);
     *n = c->device != NULL;
-    (void)pthread_mutex_unlock(&lock);
+    gdn_mutex_unlock(&lock);
     return status;
 }
 

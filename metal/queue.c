@@ -27,9 +27,9 @@ static int is_done_locked(gdn_metal_device *dev, uint32_t i, gdn_status *status)
  * set. */
 static int is_done(gdn_metal_device *dev, uint32_t i, gdn_status *status)
 {
-    (void)pthread_mutex_lock(&dev->ring_lock);
+    gdn_mutex_lock(&dev->ring_lock);
     const int done = is_done_locked(dev, i, status);
-    (void)pthread_mutex_unlock(&dev->ring_lock);
+    gdn_mutex_unlock(&dev->ring_lock);
     return done;
 }
 
@@ -69,9 +69,9 @@ gdn_status gdn_metal_begin(gdn_metal_device *dev, gdn_id *commands)
 
 void gdn_metal_submit(gdn_metal_device *dev, gdn_id commands)
 {
-    (void)pthread_mutex_lock(&dev->ring_lock);
+    gdn_mutex_lock(&dev->ring_lock);
     dev->ring[dev->ring_next] = dev->rt->retain(commands);
-    (void)pthread_mutex_unlock(&dev->ring_lock);
+    gdn_mutex_unlock(&dev->ring_lock);
     dev->ring_next = (dev->ring_next + 1) % GDN_METAL_RING;
     gdn_tell(dev->rt, commands, dev->rt->sel.commit);
 }

@@ -23,6 +23,7 @@ DRAWING = ROOT / "docs/design/architecture.md"
 BEGIN, END = "<!-- made by scripts/layers.py --write -->\n", "<!-- end -->\n"
 LAYERS = (  # from the ground up: the folders of a layer, and what they are
     {"include": "the public interface"},
+    {"system": "the operating system"},
     {"call": "a call's block, and what its maps say"},
     {"numerics": "the arithmetic of the contract", "simd": "vectors, and what the CPU has", "threads": "the team of threads",
      "core": "validation, plans, dispatch"},
@@ -43,7 +44,7 @@ LAYERS = (  # from the ground up: the folders of a layer, and what they are
 )
 HEIGHT = {folder: floor for floor, folders in enumerate(LAYERS) for folder in folders}
 BACKENDS = ("cpu", "cuda", "vulkan", "metal")
-SHARED = ("include", "numerics", "simd", "threads")
+SHARED = ("include", "numerics", "simd", "system", "threads")
 ONLY = {"runtime": (*SHARED, "runtime"), "check": (*SHARED, "call", "tools/cli"), "bench": (*SHARED, "tools/cli"),
         "tools": (*SHARED, "runtime", "bench", "check", "tools")}
 SOURCE = re.compile(r"\.(c|h|def|cu|cuh|comp|glsl|metal|m|cpp)$")

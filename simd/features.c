@@ -1,12 +1,24 @@
-#define _GNU_SOURCE /* syscall() */
 #include "simd/features.h"
+
+#include <stdio.h>
 
 #if defined(__x86_64__)
 #include <cpuid.h>
-#ifdef __linux__
-#include <sys/syscall.h>
-#include <unistd.h>
-#endif
+#include <string.h>
+
+#include "system/system.h"
+
+void gdn_simd_name(char *name, size_t size)
+{
+    unsigned part[12] = { 0 };
+    char text[sizeof part + 1] = "";
+    for (unsigned i = 0; i < 3; i++)
+        if (!__get_cpuid(0x80000002 + i, &part[4 * i], &part[4 * i + 1], &part[4 * i + 2], &part[4 * i + 3])) break;
+    memcpy(text, part, sizeof part);
+    const char *begin = text;
+    while (*begin == ' ') begin++;
+    (void)snprintf(name, size, "%s", *begin ? begin : "x86-64 processor");
+}
 
 int gdn_simd_has_fma(void)
 {
@@ -37,25 +49,15 @@ int gdn_simd_has_avx512(void)
 
 int gdn_simd_has_avx512_vnni(void) { return gdn_simd_has_avx512() && __builtin_cpu_supports("avx512vnni"); }
 
-/* Linux gives the memory of tiles to a process that asks for it. */
-static int may_use_tiles(void)
-{
-#ifdef SYS_arch_prctl
-    enum { REQUEST = 0x1023 /* ARCH_REQ_XCOMP_PERM */, TILES = 18 /* XFEATURE_XTILEDATA */ };
-    return syscall(SYS_arch_prctl, REQUEST, TILES) == 0;
-#else
-    return 0;
-#endif
-}
-
 int gdn_simd_has_avx512_amx(void)
 {
     const unsigned wanted = 1u << 24 | 1u << 25; /* AMX-TILE and AMX-INT8 */
     unsigned a, b, c, d;
     return gdn_simd_has_avx512_vnni() && __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & wanted) == wanted &&
-           may_use_tiles();
+           gdn_processor_tiles();
 }
 #else
+void gdn_simd_name(char *name, size_t size) { (void)snprintf(name, size, "host processor"); }
 int gdn_simd_has_fma(void) { return 0; }
 int gdn_simd_has_avx2(void) { return 0; }
 int gdn_simd_has_avx2_vnni(void) { return 0; }

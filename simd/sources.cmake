@@ -6,6 +6,9 @@ set(gdn_flags_avx2 -mavx2 -mfma -mf16c)
 set(gdn_flags_avx512 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mf16c)
 set(gdn_flags_avx512_vnni ${gdn_flags_avx512} -mavx512vnni) # a set of its own: processors have AVX-512 without it
 set(gdn_flags_avx512_amx ${gdn_flags_avx512_vnni} -mamx-tile -mamx-int8)
+if(WIN32) # GCC's macros have strides in a long, which has 32 bits there, and no process asks for tiles
+  set(gdn_flags_avx512_amx ${gdn_flags_avx512_vnni})
+endif()
 set(gdn_flags_avx2_vnni ${gdn_flags_avx2} -mavxvnni)
 set(gdn_flags_neon "")
 
@@ -50,3 +53,4 @@ endfunction()
 
 add_library(gdn_simd INTERFACE)
 target_sources(gdn_simd INTERFACE "${CMAKE_CURRENT_LIST_DIR}/features.c")
+target_link_libraries(gdn_simd INTERFACE gdn_system)

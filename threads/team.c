@@ -1,4 +1,4 @@
-/* A team of POSIX threads. See team.h.
+/* A team of threads. See team.h.
  *
  * Threads claim tasks one by one. The caller runs its share and waits only for tasks that a member has begun. Members
  * that start late, because the system gave their processor to another program, find no task and delay no call.
@@ -10,31 +10,14 @@
  * fields. They belong to that job: its caller returns, and a new job is written, only after all n tasks have been
  * counted as done, this one included. So values that a thread read before its claim do no harm, however long it was
  * delayed. There is no job number that could wrap around. */
-#if defined(__linux__)
-#define _GNU_SOURCE /* cpu_set_t, syscall, pthread_setname_np, MADV_WIPEONFORK */
-#endif
 #include "threads/team.h"
 
 #include <limits.h>
-#include <pthread.h>
-#include <sched.h>
-#include <signal.h>
 #include <stdalign.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <time.h>
-#include <unistd.h>
 
-#include "threads/processors.h"
-
-#if defined(__linux__)
-#include <sys/mman.h>
-#include <sys/syscall.h>
-#endif
-#if defined(__linux__) && defined(SYS_futex) && !defined(GDN_TEAM_PORTABLE)
-#define HAS_FUTEX 1
-#include <linux/futex.h>
-#endif
+#include "system/system.h"
 
 #ifndef GDN_STACK_MIB /* of a thread; cpu/sources.cmake raises it for code that is not optimised */
 #define GDN_STACK_MIB 1
@@ -62,13 +45,10 @@ struct gdn_team {
     int32_t n_members, spin;
     int32_t everywhere;        /* 1: members use the processors of the process, as the creator's are too few */
     gdn_processors processors; /* of the process                                             */
-    pid_t pid;                 /* of the process that started the members                      */
+    int64_t pid;               /* of the process that started the members                      */
     int *here;                 /* 1; the system makes it 0 in a forked child. NULL: not supported      */
-#if !defined(HAS_FUTEX)
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
-#endif
-    pthread_t thread[];
+    gdn_sleepers sleepers;
+    gdn_thread thread[];
 };
 
 static void relax(void)
@@ -80,13 +60,6 @@ static void relax(void)
 #endif
 }
 
-static int64_t now(void)
-{
-    struct timespec time;
-    (void)clock_gettime(CLOCK_MONOTONIC, &time);
-    return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
-}
-
 /* Spins until `is_over`, or for `ns` from `begin`. Returns 1 if the system has taken the processor away. */
 static int spin(gdn_team *t, int (*is_over)(gdn_team *t), int64_t begin, int64_t ns)
 {
@@ -96,43 +69,11 @@ static int spin(gdn_team *t, int (*is_over)(gdn_team *t), int64_t begin, int64_t
             relax();
         }
         const int64_t before = time;
-        time = now();
+        time = gdn_now();
         if (time - before > TAKEN_AWAY) return 1;
     }
     return 0;
 }
-
-/* ---- Sleeping: until *word is no longer `seen`; may also wake spuriously ---------------------------------- */
-
-#if defined(HAS_FUTEX)
-static void sleep_on(gdn_team *t, _Atomic uint32_t *word, uint32_t seen)
-{
-    (void)t;
-    (void)syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);
-}
-
-static void wake(gdn_team *t, _Atomic uint32_t *word, int32_t n)
-{
-    (void)t;
-    (void)syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, n, NULL, NULL, 0);
-}
-#else
-static void sleep_on(gdn_team *t, _Atomic uint32_t *word, uint32_t seen)
-{
-    (void)pthread_mutex_lock(&t->lock);
-    while (atomic_load(word) == seen) (void)pthread_cond_wait(&t->changed, &t->lock);
-    (void)pthread_mutex_unlock(&t->lock);
-}
-
-/* The caller and the members sleep on the same condition, so one signal might wake the wrong thread. */
-static void wake(gdn_team *t, _Atomic uint32_t *word, int32_t n)
-{
-    (void)word, (void)n;
-    (void)pthread_mutex_lock(&t->lock);
-    (void)pthread_cond_broadcast(&t->changed);
-    (void)pthread_mutex_unlock(&t->lock);
-}
-#endif
 
 /* ---- Tasks ------------------------------------------------------------------------------------------------ */
 
@@ -149,7 +90,7 @@ static void take_tasks(gdn_team *t)
         if (!has_task(claim)) return;
         t->task(t->arg, (int32_t)next_of(claim));
         if (atomic_fetch_add(&t->n_done, 1) + 1 == count_of(claim) && atomic_load(&t->caller_waits))
-            wake(t, &t->n_done, 1);
+            gdn_wake(&t->sleepers, &t->n_done, 1);
     }
 }
 
@@ -166,15 +107,15 @@ static int is_done(gdn_team *t)
  * taken its processor away. */
 static void idle(gdn_team *t, int64_t *patience, int64_t *careful_until)
 {
-    const int64_t begin = now();
+    const int64_t begin = gdn_now();
     const int was_taken_away = spin(t, is_called, begin, *patience);
     if (!is_called(t)) {
         atomic_fetch_add(&t->n_asleep, 1); /* before the test: a caller reads n_asleep after it publishes a job */
         const uint32_t seen = atomic_load(&t->bell);
-        if (!is_called(t)) sleep_on(t, &t->bell, seen);
+        if (!is_called(t)) gdn_sleep_on(&t->sleepers, &t->bell, seen);
         atomic_fetch_sub(&t->n_asleep, 1);
     }
-    const int64_t end = now();
+    const int64_t end = gdn_now();
     if (was_taken_away) *careful_until = end + CAREFUL;
     *patience = t->spin == SPIN && end - begin < SPIN_LONG && end >= *careful_until ? SPIN_LONG : t->spin;
 }
@@ -182,11 +123,7 @@ static void idle(gdn_team *t, int64_t *patience, int64_t *careful_until)
 static void *member(void *team)
 {
     gdn_team *t = team;
-#if defined(__linux__)
-    (void)pthread_setname_np(pthread_self(), "gdn");
-#elif defined(__APPLE__)
-    (void)pthread_setname_np("gdn");
-#endif
+    gdn_thread_name("gdn");
     if (t->everywhere) gdn_processors_use(&t->processors);
     int64_t patience = t->spin, careful_until = INT64_MIN;
     while (!atomic_load(&t->quit)) {
@@ -199,7 +136,7 @@ static void *member(void *team)
 
 /* 1 in a child that was forked from the process with the members; a fork does not copy threads. Two processes may have
  * the same pid, one after the other or in two namespaces; the page `here` distinguishes them. */
-static int is_forked(const gdn_team *t) { return t->here ? !*t->here : t->pid != getpid(); }
+static int is_forked(const gdn_team *t) { return t->here ? !*t->here : t->pid != gdn_process_id(); }
 
 static void run_here(int32_t n, gdn_task_fn task, void *arg)
 {
@@ -215,14 +152,14 @@ static void run_with_members(gdn_team *t, int32_t n, int32_t n_helpers, gdn_task
     atomic_store(&t->word, (uint64_t)(uint32_t)n << 32);
     if (atomic_load(&t->n_asleep)) {
         atomic_fetch_add(&t->bell, 1);
-        wake(t, &t->bell, n_helpers < n - 1 ? n_helpers : n - 1);
+        gdn_wake(&t->sleepers, &t->bell, n_helpers < n - 1 ? n_helpers : n - 1);
     }
     take_tasks(t);
-    (void)spin(t, is_done, now(), t->spin);
+    (void)spin(t, is_done, gdn_now(), t->spin);
     if (is_done(t)) return;
     /* The system may have taken the processor from a member with a task; sleeping gives it this one. */
     atomic_store(&t->caller_waits, 1);
-    for (uint32_t done; (done = atomic_load(&t->n_done)) < (uint32_t)n;) sleep_on(t, &t->n_done, done);
+    for (uint32_t done; (done = atomic_load(&t->n_done)) < (uint32_t)n;) gdn_sleep_on(&t->sleepers, &t->n_done, done);
     atomic_store(&t->caller_waits, 0);
 }
 
@@ -251,69 +188,34 @@ int32_t gdn_team_default_threads(const char *wanted)
 {
     char *end = NULL;
     const long n = wanted && *wanted >= '0' && *wanted <= '9' ? strtol(wanted, &end, 10) : 0;
-    return n > 0 && n <= GDN_TEAM_MAX_THREADS && !*end ? (int32_t)n : gdn_processors_of_process().n;
+    if (n > 0 && n <= GDN_TEAM_MAX_THREADS && !*end) return (int32_t)n;
+    const int32_t processors = gdn_processors_of_process().n;
+    return processors < GDN_TEAM_MAX_THREADS ? processors : GDN_TEAM_MAX_THREADS;
 }
 
-uint64_t gdn_team_bytes(int32_t n_threads) { return sizeof(gdn_team) + (uint64_t)n_threads * sizeof(pthread_t); }
-
-/* Blocks the program's signals for members, except those that a fault in a task sends to its own thread. */
-static void block_signals(sigset_t *before)
-{
-    static const int own[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS };
-    sigset_t set;
-    (void)sigfillset(&set);
-    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++) (void)sigdelset(&set, own[i]);
-    (void)pthread_sigmask(SIG_SETMASK, &set, before);
-}
+uint64_t gdn_team_bytes(int32_t n_threads) { return sizeof(gdn_team) + (uint64_t)n_threads * sizeof(gdn_thread); }
 
 static void start_members(gdn_team *t, int32_t n)
 {
-    pthread_attr_t attributes;
-    if (pthread_attr_init(&attributes)) return;
-    (void)pthread_attr_setstacksize(&attributes, STACK_BYTES);
-    sigset_t before;
-    block_signals(&before);
     for (; t->n_members < n; t->n_members++) {
         atomic_fetch_add(&t->n_alive, 1);
-        pthread_t *thread = &t->thread[t->n_members];
-        /* The second attempt is for programs whose thread-local variables alone fill a stack of that size. */
-        if (pthread_create(thread, &attributes, member, t) && pthread_create(thread, NULL, member, t)) {
+        if (!gdn_thread_start(&t->thread[t->n_members], STACK_BYTES, member, t)) {
             atomic_fetch_sub(&t->n_alive, 1);
             break;
         }
     }
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    (void)pthread_attr_destroy(&attributes);
-}
-
-static int *fork_mark(void)
-{
-#if defined(__linux__) && defined(MADV_WIPEONFORK)
-    const size_t bytes = (size_t)sysconf(_SC_PAGESIZE);
-    int *page = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (page == MAP_FAILED) return NULL;
-    if (!madvise(page, bytes, MADV_WIPEONFORK)) {
-        *page = 1;
-        return page;
-    }
-    (void)munmap(page, bytes);
-#endif
-    return NULL;
 }
 
 gdn_team *gdn_team_start(void *memory, int32_t n_threads)
 {
     const int32_t n_here = gdn_processors_of_thread().n;
     gdn_team *t = memory;
-    *t = (gdn_team){ .pid = getpid(), .processors = gdn_processors_of_process() };
+    *t = (gdn_team){ .pid = gdn_process_id(), .processors = gdn_processors_of_process() };
     t->everywhere = n_here < n_threads && n_here < t->processors.n;
     t->spin = n_threads <= t->processors.n ? SPIN : SPIN_CROWDED;
-#if !defined(HAS_FUTEX)
-    (void)pthread_mutex_init(&t->lock, NULL);
-    (void)pthread_cond_init(&t->changed, NULL);
-#endif
+    gdn_sleepers_init(&t->sleepers);
     if (n_threads > 1) {
-        t->here = fork_mark();
+        t->here = gdn_fork_mark();
         start_members(t, n_threads - 1);
     }
     return t;
@@ -321,22 +223,17 @@ gdn_team *gdn_team_start(void *memory, int32_t n_threads)
 
 void gdn_team_stop(gdn_team *t)
 {
-    if (t->n_members && !is_forked(t) && t->pid == getpid()) {
+    if (t->n_members && !is_forked(t) && t->pid == gdn_process_id()) {
         atomic_store(&t->quit, 1);
         /* Repeated, because the bell is a counter: one increment could wrap to the value that a member has seen. */
         for (int i = 0; atomic_load(&t->n_alive); i++) {
             atomic_fetch_add(&t->bell, 1);
-            wake(t, &t->bell, INT_MAX);
-            if (i < 100) (void)sched_yield();
-            else (void)nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+            gdn_wake(&t->sleepers, &t->bell, INT_MAX);
+            if (i < 100) gdn_thread_yield();
+            else gdn_sleep(1000000);
         }
-        for (int32_t i = 0; i < t->n_members; i++) (void)pthread_join(t->thread[i], NULL);
-#if !defined(HAS_FUTEX)
-        (void)pthread_cond_destroy(&t->changed);
-        (void)pthread_mutex_destroy(&t->lock);
-#endif
+        for (int32_t i = 0; i < t->n_members; i++) gdn_thread_join(t->thread[i]);
+        gdn_sleepers_destroy(&t->sleepers);
     }
-#if defined(__linux__)
-    if (t->here) (void)munmap(t->here, (size_t)sysconf(_SC_PAGESIZE));
-#endif
+    gdn_fork_mark_free(t->here);
 }

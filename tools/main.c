@@ -5,6 +5,7 @@
 
 #include "tools/cli/commands.h"
 #include "gdn/gdn.h"
+#include "system/streams.h"
 #include "tools/cli/output.h"
 
 typedef struct command {
@@ -94,6 +95,6 @@ static int run(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    output_begin();
+    streams_begin(&argc, &argv);
     return output_end("gdn", run(argc, argv));
 }

@@ -3,17 +3,14 @@
 add_executable(gdn_tool
   tools/cli/cli.c
   tools/info.c
-  tools/cli/interrupt.c
   tools/cli/json.c
   tools/main.c
   tools/cli/output.c
   tools/cli/progress.c
-  tools/cli/replace.c
   tools/cli/target.c)
 if(GDN_BUILD_RUNTIME)
   target_sources(gdn_tool PRIVATE
     tools/run/edit.c
-    tools/run/fault.c
     tools/run/line.c
     tools/run/prefix_file.c
     tools/run/run.c
@@ -38,7 +35,7 @@ include(bench/sources.cmake)
 # A path relative to the tool, so that where it is built leaves no trace in it.
 set_target_properties(gdn_tool PROPERTIES OUTPUT_NAME gdn BUILD_RPATH_USE_ORIGIN ON)
 gdn_sees(gdn_tool bench check ${GDN_SHARED_FOLDERS} runtime tools)
-target_link_libraries(gdn_tool PRIVATE gdn_compile_options gdn::gdn)
+target_link_libraries(gdn_tool PRIVATE gdn_compile_options gdn::gdn gdn_files gdn_machine gdn_program gdn_system)
 if(UNIX AND NOT CMAKE_INSTALL_PREFIX STREQUAL "/usr")
   file(RELATIVE_PATH gdn_rpath "/${CMAKE_INSTALL_BINDIR}" "/${CMAKE_INSTALL_LIBDIR}")
   set_target_properties(gdn_tool PROPERTIES INSTALL_RPATH "$ORIGIN/${gdn_rpath}")

@@ -3,37 +3,32 @@
  * A list of devices is kept for the life of the process: describing devices must be cheap, and opening and closing
  * loaders and drivers often is unreliable. A failure is not kept. The backend's other process-wide objects are the
  * results of probes (backend.c). */
-#include <dlfcn.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/environment.h"
 #include "core/status.h"
+#include "system/system.h"
 #include "vulkan/device.h"
 
-/* POSIX guarantees that an object pointer from dlsym can hold a function's; ISO C has no cast for it. */
+/* An object pointer can hold a function's where there are dynamic libraries; ISO C has no cast for it. */
 static PFN_vkGetInstanceProcAddr entry_point(void *library)
 {
     PFN_vkGetInstanceProcAddr get = NULL;
-    void *symbol = dlsym(library, "vkGetInstanceProcAddr");
+    void *symbol = gdn_library_find(library, "vkGetInstanceProcAddr");
     memcpy(&get, &symbol, sizeof get);
     return get;
 }
 
 static gdn_status open_loader(PFN_vkGetInstanceProcAddr *get)
 {
-#if defined(__APPLE__)
-    static const char *const names[] = { "libvulkan.1.dylib", "libvulkan.dylib", "libMoltenVK.dylib" };
-#else
-    static const char *const names[] = { "libvulkan.so.1", "libvulkan.so" };
-#endif
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        void *library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+    const char *const *const names = gdn_vulkan_libraries;
+    for (int i = 0; names[i]; i++) {
+        void *library = gdn_library_open(names[i]);
         *get = library ? entry_point(library) : NULL;
         if (*get) return GDN_OK;
-        if (library) (void)dlclose(library);
+        if (library) gdn_library_close(library);
     }
     return gdn_fail(GDN_UNAVAILABLE, "no Vulkan loader (%s) on this machine", names[0]);
 }
@@ -292,11 +287,11 @@ static gdn_status fill_catalogue(void)
 
 gdn_status gdn_vulkan_count(uint32_t *n)
 {
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    (void)pthread_mutex_lock(&lock);
+    static gdn_mutex lock = GDN_MUTEX_INIT;
+    gdn_mutex_lock(&lock);
     const gdn_status status = catalogue.n ? GDN_OK : fill_catalogue();
     *n = catalogue.n;
-    (void)pthread_mutex_unlock(&lock);
+    gdn_mutex_unlock(&lock);
     return status;
 }
 

@@ -3,10 +3,8 @@
  * A pipeline that a command buffer of the caller uses is kept until the device is closed. Of the others, which only our
  * own queue uses, a device keeps the MOST_OWN most recently used. A program whose shapes change with every call would
  * grow otherwise, by megabytes for each pipeline on lavapipe. */
-#define _POSIX_C_SOURCE 200809L /* clock_gettime */
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "core/status.h"
 #include "vulkan/device.h"
@@ -166,12 +164,7 @@ uint64_t gdn_vulkan_identity(const gdn_vulkan_device *dev)
     return h ^ 5 * hash_of(t->driver_uuid, VK_UUID_SIZE);
 }
 
-static double seconds(void)
-{
-    struct timespec t;
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
+static double seconds(void) { return 1e-9 * (double)gdn_now(); }
 
 gdn_status gdn_vulkan_pipeline_make(gdn_vulkan_device *dev, gdn_vulkan_kernel kernel, int general,
                                     const gdn_gpu_implementation *of, uint32_t level,

@@ -5,17 +5,14 @@
 
 #include <stdint.h>
 
-/* The declaration prefix of each public function: C linkage, and export from or import of the shared library. */
+/* The declaration prefix of each public function: C linkage, and export from the shared library. A Windows DLL has a
+ * list of what it exports, and its import library does without a word here. */
 #ifdef __cplusplus
 #define GDN_LINKAGE extern "C"
 #else
 #define GDN_LINKAGE
 #endif
-#if defined(_WIN32) && defined(GDN_BUILD_SHARED)
-#define GDN_API GDN_LINKAGE __declspec(dllexport)
-#elif defined(_WIN32) && defined(GDN_USE_SHARED)
-#define GDN_API GDN_LINKAGE __declspec(dllimport)
-#elif !defined(_WIN32) && defined(__GNUC__)
+#if defined(__ELF__) || defined(__MACH__)
 #define GDN_API GDN_LINKAGE __attribute__((visibility("default")))
 #else
 #define GDN_API GDN_LINKAGE

@@ -3,8 +3,9 @@
 
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+
+#include "system/system.h"
 
 static _Thread_local char last_error[RT_ERROR_MAX];
 
@@ -29,10 +30,9 @@ void *rt_calloc(uint64_t n, uint64_t size, const char *what)
     const uint64_t limit = (uint64_t)1 << 46;
     void *memory = NULL;
     if (!size || n <= limit / size) {
-        uint64_t bytes = (n * size + 63) / 64 * 64;
-        bytes = bytes ? bytes : 64;
-        memory = aligned_alloc(64, bytes);
-        if (memory) memset(memory, 0, bytes);
+        const uint64_t bytes = n && size ? (n * size + 63) / 64 * 64 : 64;
+        memory = gdn_aligned_alloc(64, bytes);
+        if (memory) memset(memory, 0, (size_t)bytes);
     }
     if (!memory)
         rt_fail(GDN_OUT_OF_MEMORY, "no memory for %s (%llu x %llu bytes)", what, (unsigned long long)n,
@@ -40,4 +40,4 @@ void *rt_calloc(uint64_t n, uint64_t size, const char *what)
     return memory;
 }
 
-void rt_free(void *memory) { free(memory); }
+void rt_free(void *memory) { gdn_aligned_free(memory); }

@@ -1,8 +1,6 @@
 /* The dense kernels: choice of the instruction set, and distribution of work to threads. See dense.h. */
 #include "runtime/dense/dense.h"
 
-#define _POSIX_C_SOURCE 200809L /* sched_yield */
-#include <sched.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -12,6 +10,7 @@
 #include "runtime/base/error.h"
 #include "runtime/dense/rope.h"
 #include "simd/features.h"
+#include "system/system.h"
 
 /* A thread's remaining items: the first in the low 32 bits, the end in the high ones. In its own cache line. */
 typedef struct range {
@@ -116,7 +115,7 @@ static void wait_for(const _Atomic int64_t *n_done, int64_t n)
 {
     enum { SPINS = 2000 }; /* tens of microseconds; longer: a thread lost its processor */
     for (int spins = 0; atomic_load_explicit(n_done, memory_order_acquire) < n; spins++)
-        if (spins >= SPINS) (void)sched_yield();
+        if (spins >= SPINS) gdn_thread_yield();
 }
 
 static void work(void *user, int32_t slot)

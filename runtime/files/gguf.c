@@ -1,15 +1,11 @@
 /* Opens GGUF files and finds tensors by name. See gguf.h. */
-#define _POSIX_C_SOURCE 200809L /* open, fstat, mmap */
 #include "runtime/files/gguf_internal.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "runtime/base/error.h"
+#include "system/files.h"
 
 int gguf_compare(rt_string a, rt_string b)
 {
@@ -67,41 +63,25 @@ gdn_status gguf_open_bytes(const void *bytes, uint64_t n, rt_budget *budget, rt_
 
 gdn_status gguf_open_file(const char *path, rt_budget *budget, rt_gguf **file)
 {
-    struct stat info;
+    const void *bytes = NULL;
+    uint64_t n = 0;
     *file = NULL;
     if (!path || !*path) return rt_fail(GDN_INVALID_ARGUMENT, "no path of a model file is given");
-    /* without O_NONBLOCK, opening a pipe waits for a writer; regular files ignore the flag */
-    const int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (descriptor < 0 && errno == ENOENT) return rt_fail(GDN_NOT_FOUND, "there is no file %s", path);
-    if (descriptor < 0 && errno == ENXIO) /* a socket, or a device that does not exist */
-        return rt_fail(GDN_INVALID_ARGUMENT, "%s is not a regular file", path);
-    if (descriptor < 0) return rt_fail(GDN_INVALID_ARGUMENT, "cannot open %s: %s", path, strerror(errno));
-    gdn_status status = GDN_OK;
-    void *bytes = NULL;
-    if (fstat(descriptor, &info)) status = rt_fail(GDN_INVALID_ARGUMENT, "cannot read %s: %s", path, strerror(errno));
-    else if (!S_ISREG(info.st_mode)) status = rt_fail(GDN_INVALID_ARGUMENT, "%s is not a regular file", path);
-    else if (info.st_size <= 0) status = rt_fail(GDN_INVALID_ARGUMENT, "%s is empty", path);
-    if (!status) {
-        bytes = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, descriptor, 0);
-        if (bytes == MAP_FAILED)
-            status = rt_fail(GDN_OUT_OF_MEMORY, "cannot map %s (%lld bytes): %s", path, (long long)info.st_size,
-                             strerror(errno));
-    }
-    (void)close(descriptor); /* the mapping remains valid */
-    if (status) return status;
-    status = open_bytes(bytes, (uint64_t)info.st_size, 1, path, budget, file);
-    if (status) (void)munmap(bytes, (size_t)info.st_size);
+    const int why = file_map(path, &bytes, &n);
+    if (why == ENOENT) return rt_fail(GDN_NOT_FOUND, "there is no file %s", path);
+    if (why == EINVAL) return rt_fail(GDN_INVALID_ARGUMENT, "%s is not a regular file", path);
+    if (why == ENOMEM) return rt_fail(GDN_OUT_OF_MEMORY, "cannot map %s (%llu bytes)", path, (unsigned long long)n);
+    if (why) return rt_fail(GDN_INVALID_ARGUMENT, "cannot open %s: %s", path, strerror(why));
+    if (!n) return rt_fail(GDN_INVALID_ARGUMENT, "%s is empty", path);
+    const gdn_status status = open_bytes(bytes, n, 1, path, budget, file);
+    if (status) file_unmap(bytes, n);
     return status;
 }
 
 void rt_gguf_close(rt_gguf *file)
 {
     if (!file) return;
-    if (file->mapped) {
-        void *mapping;
-        memcpy(&mapping, &file->bytes, sizeof mapping); /* munmap() takes a pointer without const */
-        (void)munmap(mapping, (size_t)file->n_bytes);
-    }
+    if (file->mapped) file_unmap(file->bytes, file->n_bytes);
     gguf_close_parts(file);
     rt_free(file->path);
     rt_free(file->keys);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "runtime/text/template_internal.h"
+#include "system/libc.h"
 
 /* ---- Memory ---- */
 

@@ -1,26 +1,13 @@
 /* Standard output; see output.h. */
-#define _XOPEN_SOURCE 700 /* SIGXFSZ */
+#define _POSIX_C_SOURCE 200809L
 #include "tools/cli/output.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 static int lost, reason; /* lost: a write failed; reason: errno of the first failure, 0: unknown */
-
-void output_begin(void)
-{
-    (void)signal(SIGXFSZ, SIG_IGN); /* writing beyond `ulimit -f` fails then, as on a full disk */
-    /* open() returns the lowest free number. A closed stdin or stdout gets /dev/null with the wrong access mode, so
-     * that using it still fails. stderr gets the right mode, since errors could not be reported. */
-    static const int flags[3] = { O_WRONLY, O_RDONLY, O_WRONLY };
-    for (int fd = 0; fd < 3; fd++)
-        if (fcntl(fd, F_GETFD) < 0 && errno == EBADF && open("/dev/null", flags[fd]) < 0) break;
-}
 
 int output_flush(void)
 {
@@ -52,10 +39,3 @@ int output_end(const char *tool, int code)
 
 int output_is_terminal(void) { return isatty(fileno(stdout)) != 0; }
 int input_is_terminal(void) { return isatty(fileno(stdin)) != 0; }
-
-int output_is_errors(void)
-{
-    struct stat out, err;
-    return !fstat(STDOUT_FILENO, &out) && !fstat(STDERR_FILENO, &err) && out.st_dev == err.st_dev &&
-           out.st_ino == err.st_ino;
-}

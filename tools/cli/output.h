@@ -4,10 +4,6 @@
 #ifndef GDN_TOOL_OUTPUT_H
 #define GDN_TOOL_OUTPUT_H
 
-/* Begins the program. Ignores SIGXFSZ. Opens the standard streams that the caller closed, so that no other file gets
- * their numbers. Call before opening files. */
-void output_begin(void);
-
 /* Writes buffered output. 0: all was written; 1: something could not be written, in this call or earlier. */
 int output_flush(void);
 
@@ -15,11 +11,7 @@ int output_flush(void);
  * not be written; an error text goes to stderr, except for a closed pipe. */
 int output_end(const char *tool, int code);
 
-/* True if stdout is a terminal; true if it is the same file as stderr. */
 int output_is_terminal(void);
-int output_is_errors(void);
-
-/* True if standard input is a terminal. */
 int input_is_terminal(void);
 
 #endif

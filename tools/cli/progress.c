@@ -1,49 +1,19 @@
 /* Progress on stderr; see progress.h. */
-#define _POSIX_C_SOURCE 200809L
 #include "tools/cli/progress.h"
 
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "system/interrupt.h"
+#include "system/system.h"
 
 enum { BAR_CELLS = 24, REDRAW_MS = 50, LINE_MS = 10000, FIRST_LINE_MS = 5000, WAIT_MS = 1000 };
 
-static int64_t now_ms(void)
-{
-    struct timespec t;
-    (void)clock_gettime(CLOCK_MONOTONIC, &t); /* not affected by changes of the system time */
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
-/* ---- Removing the bar when a signal ends the program ---- */
+static int64_t now_ms(void) { return gdn_now() / 1000000; }
 
 static volatile sig_atomic_t drawn; /* 1: a bar is on the terminal */
-
-static void wipe_and_end(int number)
-{
-    if (drawn) {
-        const ssize_t written = write(STDERR_FILENO, "\r\033[K", 4);
-        (void)written; /* errors do not matter */
-    }
-    (void)raise(number); /* SA_RESETHAND: now has its default action */
-}
-
-/* Handles only signals with their default action; commands with their own handlers call progress_clear(). */
-static void wipe_on_signals(int wipe)
-{
-    static const int signals[] = { SIGINT, SIGTERM };
-    for (int i = 0; i < 2; i++) {
-        struct sigaction now, with = { 0 };
-        with.sa_handler = wipe ? wipe_and_end : SIG_DFL;
-        with.sa_flags = wipe ? (int)SA_RESETHAND | SA_NODEFER : 0;
-        sigemptyset(&with.sa_mask);
-        if (!sigaction(signals[i], NULL, &now) && now.sa_handler == (wipe ? SIG_DFL : wipe_and_end))
-            sigaction(signals[i], &with, NULL);
-    }
-}
 
 void progress_begin(progress_bar *bar, int64_t total)
 {
@@ -60,7 +30,7 @@ void progress_begin(progress_bar *bar, int64_t total)
     }
     if (bar->kind == PROGRESS_LINES) /* short work prints no line */
         bar->drawn_at = now_ms() - (bar->pause == LINE_MS ? LINE_MS - FIRST_LINE_MS : 0);
-    if (bar->kind == PROGRESS_BAR) wipe_on_signals(1);
+    if (bar->kind == PROGRESS_BAR) interrupt_wipes(&drawn);
 }
 
 void progress_step(progress_bar *bar, const char *label) { progress_to(bar, bar->done + 1, label); }
@@ -106,6 +76,6 @@ void progress_clear(progress_bar *bar)
 void progress_end(progress_bar *bar)
 {
     progress_clear(bar);
-    if (bar->kind == PROGRESS_BAR) wipe_on_signals(0);
+    if (bar->kind == PROGRESS_BAR) interrupt_wipes(NULL);
     bar->kind = PROGRESS_OFF;
 }

@@ -25,7 +25,7 @@ void edit_end(void) {}
 #include <unistd.h>
 
 #include "runtime/text/utf8.h"
-#include "tools/cli/interrupt.h"
+#include "system/interrupt.h"
 
 enum { N_HISTORY = 1000 };
 

@@ -6,15 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/cli/interrupt.h"
+#include "system/interrupt.h"
+#include "system/streams.h"
 #include "tools/cli/output.h"
 #include "tools/run/edit.h"
 
-#ifdef __linux__
-enum { TYPED_MOST = 4094 }; /* bytes of a line: a terminal that edits lines itself drops what comes after 4,095 */
-#else
-enum { TYPED_MOST = 1022 }; /* MAX_INPUT of macOS has 1,024 */
-#endif
 enum { MOST_MIB = 64 };
 
 static int typed, edited; /* standard input is a terminal; edit.h reads it */
@@ -75,7 +71,7 @@ static line_kind plain_line(line_text *line, int *whole)
         if (c == EOF && !line->bytes.n) return LINE_END;
         if (c == EOF || c == '\n') {
             if (line->bytes.n && line->bytes.bytes[line->bytes.n - 1] == '\r') line->bytes.n--;
-            if (typed && n > TYPED_MOST) *whole = 0;
+            if (typed && n > (uint64_t)streams_line_most()) *whole = 0;
             return c == EOF ? LINE_END : LINE_TEXT;
         }
         if (!line_add(line, &byte, 1)) return LINE_TROUBLE;
@@ -108,7 +104,7 @@ line_kind line_read(line_text *line)
         (void)fprintf(stderr,
                       "gdn run: a line of this terminal has at most %d bytes, and this one has more, so its end may be "
                       "lost and it is no message; a line that ends with \\ goes on in the next\n",
-                      (int)TYPED_MOST);
+                      streams_line_most());
         kind = message(line, &whole);
     }
     line->bytes.bytes[line->bytes.n] = 0;

@@ -1,15 +1,11 @@
 /* --prefix-file: prefixes of the cache that outlive the process. See run.h. */
-#define _POSIX_C_SOURCE 200809L
 #include <errno.h>
-#include <fcntl.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include "tools/cli/replace.h"
+#include "system/files.h"
+#include "system/replace.h"
+#include "system/system.h"
 #include "tools/run/run.h"
 
 enum { WAIT = 10 }; /* seconds for another process that writes the same file */
@@ -21,22 +17,18 @@ static int trouble(const char *what)
     return 1;
 }
 
-/* Loads the open file. */
-static int load(run_session *s, int fd)
+/* Loads the file, if there is one. */
+static int load(run_session *s)
 {
-    struct stat about;
     rt_prefix_saved loaded;
-    if (fstat(fd, &about)) return trouble("read");
-    if (!S_ISREG(about.st_mode)) {
-        (void)fprintf(stderr, "%s: --prefix-file: %s is no regular file\n", run_caller->name, run_opt.prefix_file);
-        return 1;
-    }
-    const size_t n = (size_t)about.st_size;
-    void *const bytes = n ? mmap(NULL, n, PROT_READ, MAP_PRIVATE, fd, 0) : NULL;
-    if (bytes == MAP_FAILED) return trouble("read");
+    const void *bytes = NULL;
+    uint64_t n = 0;
+    errno = file_map(run_opt.prefix_file, &bytes, &n);
+    if (errno == ENOENT) return 0;
+    if (errno) return trouble("read");
     const gdn_status status =
         rt_memory_prefix_load(rt_engine_memory(s->engine), rt_engine_bits(s->engine), bytes, n, &loaded);
-    if (bytes) (void)munmap(bytes, n);
+    file_unmap(bytes, n);
     if (status) {
         (void)fprintf(stderr, "%s: --prefix-file: %s: %s\n%*s  the file stays as it is; remove it, or name another\n",
                       run_caller->name, run_opt.prefix_file, rt_last_error(), (int)strlen(run_caller->name), "");
@@ -56,11 +48,7 @@ int run_load_prefixes(run_session *s)
         return trouble(errno == EWOULDBLOCK ? "use" : "write beside");
     if (!replace_begin(&test, run_opt.prefix_file, WAIT)) return trouble("write beside");
     (void)replace_end(&test, 0);
-    const int fd = open(run_opt.prefix_file, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-    if (fd < 0) return errno == ENOENT ? 0 : trouble("open");
-    const int code = load(s, fd);
-    (void)close(fd);
-    return code;
+    return load(s);
 }
 
 gdn_status run_write_bytes(void *user, const void *bytes, uint64_t n)
@@ -74,7 +62,7 @@ struct run_saving {
     run_session *session;
     replacement file;
     uint64_t n_written;
-    pthread_t thread;
+    gdn_thread thread;
     int code;
     atomic_int done;
 };
@@ -101,7 +89,7 @@ void run_join_prefixes(run_session *s)
     struct run_saving *const g = s->saving;
     if (!g) return;
     s->saving = NULL;
-    (void)pthread_join(g->thread, NULL);
+    gdn_thread_join(g->thread);
     (void)end_saving(g); /* it said what failed */
 }
 
@@ -143,7 +131,7 @@ int run_save_prefixes(run_session *s, int wait)
     run_join_prefixes(s); /* if that one failed, this is the next attempt */
     struct run_saving *const g = write_prefixes(s, wait, &code);
     if (!g) return code;
-    if (!wait && !pthread_create(&g->thread, NULL, finish, g)) {
+    if (!wait && gdn_thread_start(&g->thread, 0, finish, g)) {
         s->saving = g;
         return 0;
     }

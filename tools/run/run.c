@@ -5,7 +5,8 @@
 #include <string.h>
 
 #include "tools/cli/commands.h"
-#include "tools/cli/interrupt.h"
+#include "system/interrupt.h"
+#include "system/streams.h"
 #include "tools/cli/output.h"
 
 /* ---- Generating ---- */
@@ -130,7 +131,7 @@ static int generate(run_session *s, const run_prompt *prompts, int32_t n_prompts
     generation g = { .session = s, .prompts = prompts, .n = n_prompts > s->n_seqs ? n_prompts : s->n_seqs };
     g.requests = calloc((size_t)g.n, sizeof *g.requests);
     g.output = g.requests ? run_output_create(s, prompts, g.requests, g.n, !run_opt.json) : NULL;
-    g.counts_drawn = run_opt.json || (!output_is_terminal() && !output_is_errors());
+    g.counts_drawn = run_opt.json || (!output_is_terminal() && !streams_are_one());
     int code = 0;
     if (!g.output) g.trouble = RUN_NO_MEMORY;
     else code = run_open_scheduler(s, &scheduler);

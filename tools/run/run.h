@@ -9,7 +9,7 @@
 #include "gdn/gdn.h"
 #include "tools/cli/json.h"
 #include "tools/cli/progress.h"
-#include "tools/cli/replace.h"
+#include "system/replace.h"
 #include "tools/run/text.h"
 #include "runtime/text/chat.h"
 #include "runtime/base/error.h"

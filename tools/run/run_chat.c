@@ -3,9 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/cli/interrupt.h"
+#include "system/files.h"
+#include "system/interrupt.h"
+#include "system/replace.h"
 #include "tools/cli/output.h"
-#include "tools/cli/replace.h"
 #include "tools/run/line.h"
 #include "tools/run/run.h"
 #include "runtime/serve/conversation.h"
@@ -130,7 +131,7 @@ static int save(const rt_conversation *c)
 static int load_conversation(talk *t)
 {
     run_bytes all = { NULL, 0 };
-    FILE *f = fopen(run_opt.load, "rb");
+    FILE *f = file_open(run_opt.load, "r");
     if (!f) return file_trouble(run_opt.load);
     int code = run_read_all(f, run_opt.load, UINT64_MAX, &all);
     (void)fclose(f);

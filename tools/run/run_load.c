@@ -3,7 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/run/fault.h"
+#include "system/fault.h"
+#include "system/files.h"
+#include "system/machine.h"
 #include "tools/run/run.h"
 #include "runtime/base/clock.h"
 #include "tools/cli/target.h"
@@ -28,23 +30,11 @@ int run_fail_file(const char *path)
     return 1;
 }
 
-/* Available memory in bytes; 0: unknown. */
-static uint64_t available_memory(void)
-{
-    FILE *f = fopen("/proc/meminfo", "r");
-    char line[128];
-    unsigned long long kib = 0;
-    while (f && fgets(line, sizeof line, f))
-        if (sscanf(line, "MemAvailable: %llu kB", &kib) == 1) break;
-    if (f) (void)fclose(f);
-    return (uint64_t)kib << 10;
-}
-
 /* Reads the template of --chat-template. */
 static int read_template(run_session *s)
 {
     const char *const path = run_opt.chat_template;
-    FILE *const f = fopen(path, "rb");
+    FILE *const f = file_open(path, "r");
     char *const text = f ? malloc(RT_TEMPLATE_MAX + 1) : NULL;
     if (!f) {
         (void)fprintf(stderr, "%s: --chat-template: cannot open %s: %s%s\n", run_caller->name, path, strerror(errno),
@@ -113,7 +103,7 @@ int run_load_model(run_session *s)
 {
     int64_t n_tokens = 0;
     fault_watch(run_caller->name, run_opt.model);
-    s->budget.limit = run_opt.memory_mib ? (uint64_t)run_opt.memory_mib << 20 : available_memory();
+    s->budget.limit = run_opt.memory_mib ? (uint64_t)run_opt.memory_mib << 20 : machine_memory_available();
     const int drafts_by_model = strcmp(run_opt.spec, "off") != 0 && strcmp(run_opt.spec, "ngram") != 0;
     const int whole = drafts_by_model && !run_opt.draft_model;
     if ((whole ? rt_model_load : rt_model_load_trunk)(run_opt.model, &s->budget, &s->model))
@@ -154,7 +144,7 @@ static uint64_t needed(const run_session *s)
 /* What --memory allows, or what is available now; 0: not known. */
 static uint64_t memory_limit(void)
 {
-    return run_opt.memory_mib ? (uint64_t)run_opt.memory_mib << 20 : available_memory();
+    return run_opt.memory_mib ? (uint64_t)run_opt.memory_mib << 20 : machine_memory_available();
 }
 
 /* Checks the memory need before allocating any of it, since an engine that swaps is useless. */

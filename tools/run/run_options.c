@@ -2,6 +2,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "system/machine.h"
 #include "tools/run/run.h"
 #include "tools/cli/target.h"
 #include "runtime/decode/sampling_defaults.h"
@@ -272,12 +273,7 @@ static int parse_seed(void)
     if (!run_opt.seed_text) return 1;
     if (strcmp(run_opt.seed_text, "-1") != 0) return cli_parse_uint64(run_opt.seed_text, &run_opt.seed);
     uint32_t drawn = (uint32_t)time(NULL) ^ (uint32_t)clock() * 2654435761U;
-    FILE *f = fopen("/dev/urandom", "rb");
-    if (f) {
-        uint32_t better;
-        if (fread(&better, sizeof better, 1, f) == 1) drawn = better;
-        (void)fclose(f);
-    }
+    (void)machine_random(&drawn, sizeof drawn); /* else the time has to do */
     run_opt.seed = drawn;
     run_opt.random_seed = 1;
     return 1;

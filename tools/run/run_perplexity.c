@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "tools/cli/interrupt.h"
+#include "system/interrupt.h"
 #include "tools/cli/output.h"
 #include "tools/run/run.h"
 

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "system/files.h"
 #include "tools/cli/output.h"
 #include "tools/run/run.h"
 
@@ -46,7 +47,7 @@ int run_read_schema(run_session *s)
     const char *const path = run_opt.json_schema;
     run_bytes text = { NULL, 0 };
     if (!path) return 0;
-    FILE *const f = fopen(path, "rb");
+    FILE *const f = file_open(path, "r");
     if (!f) {
         (void)fprintf(stderr, "gdn run: --json-schema: %s: %s\n", path, strerror(errno));
         return 1;
@@ -61,7 +62,7 @@ int run_read_schema(run_session *s)
 static int read_file(const char *path, run_prompt *p)
 {
     const int from_stdin = !strcmp(path, "-");
-    FILE *f = from_stdin ? stdin : fopen(path, "rb");
+    FILE *f = from_stdin ? stdin : file_open(path, "r");
     p->name = from_stdin ? "standard input" : path;
     if (!f) {
         (void)fprintf(stderr, "gdn run: %s: %s\n", path, strerror(errno));

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "numerics/checksum.h"
-#include "tools/cli/interrupt.h"
+#include "system/interrupt.h"
 #include "tools/cli/output.h"
 #include "tools/serve/serve.h"
 #include "page.inc.h" /* of page.html */

@@ -9,7 +9,7 @@
 #include <sys/socket.h>
 #include <time.h>
 
-#include "tools/cli/interrupt.h"
+#include "system/interrupt.h"
 #include "tools/serve/serve.h"
 
 /* ---- Time ---- */

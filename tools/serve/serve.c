@@ -5,7 +5,7 @@
 
 #include "runtime/decode/sampling_defaults.h"
 #include "tools/cli/commands.h"
-#include "tools/cli/interrupt.h"
+#include "system/interrupt.h"
 #include "tools/cli/output.h"
 
 serve_options serve_opt = {

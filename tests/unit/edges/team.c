@@ -1,13 +1,18 @@
 /* threads/team.c itself: claims of tasks under a forced schedule, many callers, calls from within a task, signals and
  * the environment. The source is included, so that the schedule can be forced at a claim. */
 #define _GNU_SOURCE
+#include <dirent.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
+#include <stdlib.h>
+#include <time.h>
 
 static void before_addition(const volatile void *target);
 #undef atomic_fetch_add
 #define atomic_fetch_add(p, d) (before_addition(p), atomic_fetch_add_explicit(p, d, memory_order_seq_cst))
-#include "threads/processors.c"
 #include "threads/team.c"
 
 #include <string.h>
@@ -235,7 +240,6 @@ static void environment(void)
 
 /* ---- Processors ------------------------------------------------------------------------------------------------- */
 
-#if defined(__linux__)
 static cpu_set_t seen_set;
 static _Thread_local int looked;
 static pthread_mutex_t seen_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -309,9 +313,6 @@ static int bound_caller(void)
     REQUIRE(gdn_team_default_threads(NULL) == n);
     return n;
 }
-#else
-static int bound_caller(void) { return gdn_processors_of_process().n; }
-#endif
 
 int main(void)
 {

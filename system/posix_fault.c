@@ -1,13 +1,13 @@
 /* Error message for a mapped file that becomes unreadable; see fault.h. */
 #define _POSIX_C_SOURCE 200809L /* sigaction */
-#include "tools/run/fault.h"
+#include "system/fault.h"
 
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "tools/cli/interrupt.h"
+#include "system/interrupt.h"
 
 static char text[600]; /* prepared in advance: a signal handler may call few functions */
 static size_t text_bytes;

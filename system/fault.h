@@ -1,6 +1,6 @@
 /* Error message for a mapped file that becomes unreadable (SIGBUS). */
-#ifndef GDN_TOOLS_FAULT_H
-#define GDN_TOOLS_FAULT_H
+#ifndef GDN_SYSTEM_FAULT_H
+#define GDN_SYSTEM_FAULT_H
 
 /* Installs a SIGBUS handler for pages of a mapping that are gone, as after the file was truncated or became unreadable.
  * The handler reports, as `program`, that `path` shrank or cannot be read, and exits with status 1. A too long path is

@@ -1,6 +1,6 @@
 /* Signals that end a command; see interrupt.h. */
 #define _POSIX_C_SOURCE 200809L
-#include "tools/cli/interrupt.h"
+#include "system/interrupt.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -97,4 +97,32 @@ int interrupt_end(int code)
     (void)signal(noted, SIG_DFL);
     (void)raise(noted);
     return 128 + noted;
+}
+
+/* ---- A line that is wiped ---- */
+
+static const volatile sig_atomic_t *is_drawn;
+
+static void wipe_and_end(int number)
+{
+    if (is_drawn && *is_drawn) {
+        const ssize_t written = write(STDERR_FILENO, "\r\033[K", 4);
+        (void)written; /* errors do not matter */
+    }
+    (void)raise(number); /* SA_RESETHAND: now has its default action */
+}
+
+/* Handles only signals with their default action; commands with their own handlers wipe it themselves. */
+void interrupt_wipes(const volatile sig_atomic_t *drawn)
+{
+    static const int signals[] = { SIGINT, SIGTERM };
+    if (drawn) is_drawn = drawn;
+    for (int i = 0; i < 2; i++) {
+        struct sigaction now, with = { 0 };
+        with.sa_handler = drawn ? wipe_and_end : SIG_DFL;
+        with.sa_flags = drawn ? (int)SA_RESETHAND | SA_NODEFER : 0;
+        sigemptyset(&with.sa_mask);
+        if (!sigaction(signals[i], NULL, &now) && now.sa_handler == (drawn ? SIG_DFL : wipe_and_end))
+            sigaction(signals[i], &with, NULL);
+    }
 }

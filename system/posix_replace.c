@@ -1,6 +1,6 @@
 /* Replacing a file. See replace.h. */
 #define _DEFAULT_SOURCE /* flock, O_NOFOLLOW, realpath */
-#include "tools/cli/replace.h"
+#include "system/replace.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /* Replacing a file: at any moment, even after a crash, its path has all of the old contents or all of the new. */
-#ifndef GDN_TOOL_REPLACE_H
-#define GDN_TOOL_REPLACE_H
+#ifndef GDN_SYSTEM_REPLACE_H
+#define GDN_SYSTEM_REPLACE_H
 
 #include <stdio.h>
 

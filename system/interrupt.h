@@ -1,7 +1,9 @@
 /* Ctrl-C, SIGTERM and SIGHUP, for commands that finish something before they exit. The program ends by the signal
  * itself, so that a shell sees 130, 143 or 129 and a calling script stops too. */
-#ifndef GDN_TOOL_INTERRUPT_H
-#define GDN_TOOL_INTERRUPT_H
+#ifndef GDN_SYSTEM_INTERRUPT_H
+#define GDN_SYSTEM_INTERRUPT_H
+
+#include <signal.h>
 
 void interrupt_catch(void);  /* starts recording signals; a second one ends the program at once, unless it is SIGHUP */
 int interrupt_getc(void);    /* next byte of standard input, which no other code may read; EOF with errno 0: end of
@@ -16,5 +18,9 @@ int interrupt_end(int code); /* ends the program by the recorded signal; returns
  * handlers. */
 void interrupt_hooks(void (*on_end)(void), void (*on_wake)(void));
 void interrupt_restore(void); /* calls on_end, for handlers of other signals */
+
+/* For a line on the terminal that another one replaces: Ctrl-C and SIGTERM with their default action wipe it from
+ * standard error first, if *drawn. NULL: not any more. */
+void interrupt_wipes(const volatile sig_atomic_t *drawn);
 
 #endif

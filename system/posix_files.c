@@ -1,0 +1,45 @@
+/* See files.h. */
+#define _POSIX_C_SOURCE 200809L
+#include "system/files.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+FILE *file_open(const char *path, const char *mode) { return fopen(path, mode); }
+
+static int map(int descriptor, const void **bytes, uint64_t *n)
+{
+    struct stat about;
+    if (fstat(descriptor, &about)) return errno;
+    if (!S_ISREG(about.st_mode)) return EINVAL;
+    *n = (uint64_t)about.st_size;
+    if (!*n) return 0;
+    if (*n > SIZE_MAX) return ENOMEM;
+    void *const mapped = mmap(NULL, (size_t)*n, PROT_READ, MAP_PRIVATE, descriptor, 0);
+    if (mapped == MAP_FAILED) return ENOMEM;
+    *bytes = mapped;
+    return 0;
+}
+
+int file_map(const char *path, const void **bytes, uint64_t *n)
+{
+    *bytes = NULL;
+    *n = 0;
+    /* without O_NONBLOCK, opening a pipe waits for a writer; regular files ignore the flag */
+    const int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (descriptor < 0) return errno == ENXIO ? EINVAL : errno; /* a socket, or a device that does not exist */
+    const int why = map(descriptor, bytes, n);
+    (void)close(descriptor); /* the mapping remains valid */
+    return why;
+}
+
+void file_unmap(const void *bytes, uint64_t n)
+{
+    void *mapping;
+    memcpy(&mapping, &bytes, sizeof mapping); /* munmap() takes a pointer without const */
+    if (n) (void)munmap(mapping, (size_t)n);
+}
