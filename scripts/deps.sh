@@ -54,7 +54,7 @@ cache ccache
 bare debootstrap
 wheels binutils
 wheels debootstrap
-wheels gcc-mingw-w64-x86-64
+wheels gcc-mingw-w64-x86-64-win32
 wheels musl
 wheels python3-venv
 wheels qemu-user

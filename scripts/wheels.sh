@@ -1,10 +1,10 @@
 #!/bin/sh
-# Make the source distribution of the Python package, and its wheels for every system, by cross builds with zig. Inspect each, and
-# try those that run here. On Debian 12 on x86-64, as root, with PyPI in reach. scripts/release.sh runs this.
+# Make the source distribution of the Python package, and its wheels for every system, by cross builds: with zig, and with MinGW for
+# Windows. Inspect each, and try those that run here. On Debian 12 on x86-64, as root, with PyPI in reach. scripts/release.sh runs this.
 #
 #   wheels.sh --out FOLDER               all, of what is committed; FOLDER must be new
 #   wheels.sh --out FOLDER --only musl   only the wheels whose platforms have this in their names
-#   wheels.sh --out FOLDER --quick       without optimisation, to try this script; too slow for anything else
+#   wheels.sh --out FOLDER --quick       with -O1, to try this script; too slow for a release
 #   wheels.sh --help                     this text
 #
 # zig is PyPI's ziglang; $GDN_ZIG names another. The source distribution is built and tried without network.
@@ -24,7 +24,7 @@ cd "$(dirname "$0")/.."
 out= only= quick=
 options wheels "out only quick!" "$@"
 optimised="-O3 -DNDEBUG"
-[ -z "$quick" ] || optimised="-O0;-DGDN_DEBUG_KERNELS=ON"
+[ -z "$quick" ] || optimised="-O1 -DNDEBUG"
 
 fail() { echo "wheels: $*" >&2; exit 1; }
 say() { printf '\n==== %s\n' "$*"; }
@@ -86,11 +86,16 @@ sdist=$(basename "$out"/*.tar.gz .tar.gz)
 # make TARGET PLATFORMS: the wheel, inspected.
 make() {
     tags=$(echo "$2" | sed 's/[^.]*/py3-none-&/g; s/\./;/g')
-    metal= # -g0 and -s: zig adds debugging information to every build, and its own parts have some
-    case $1 in *-macos*) metal=";-DGDN_METAL=ON" ;; esac
+    cmake=$work/$sdist/cmake
+    how="$cmake/zig.cmake;-DGDN_TARGET=$1;-DGDN_ZIG=$GDN_ZIG"
+    case $1 in
+    *-macos*) how="$how;-DGDN_METAL=ON" ;;
+    *-windows-*) how=$cmake/mingw.cmake ;;
+    esac
+    # -g0 and -s: zig adds debugging information to every build, and its own parts have some.
+    how="$how;-DCMAKE_C_FLAGS=-g0;-DCMAKE_SHARED_LINKER_FLAGS=-s;-DCMAKE_C_FLAGS_RELEASE=$optimised"
     logged "$bin/python" -m build --wheel --no-isolation --outdir "$out" -C "wheel.tags=$tags" \
-        -C "cmake.args=--toolchain=$work/$sdist/cmake/zig.cmake;-DGDN_TARGET=$1;-DGDN_ZIG=$GDN_ZIG;-DCMAKE_C_FLAGS=-g0;-DCMAKE_SHARED_LINKER_FLAGS=-s;-DCMAKE_C_FLAGS_RELEASE=$optimised;-DGDN_VULKAN=ON;-DGDN_VULKAN_INCLUDE=$work/vulkan$metal" \
-        "$work/$sdist"
+        -C "cmake.args=--toolchain=$how;-DGDN_VULKAN=ON;-DGDN_VULKAN_INCLUDE=$work/vulkan" "$work/$sdist"
     wheel=$(echo "$out"/*"${2%%.*}"*.whl)
     python3 scripts/inspect_wheel.py --absent "$work" --absent "$PWD" --absent /tmp/ "$wheel"
     # The tag that auditwheel gives is one of ours. Of musl it knows Alpine's name only, libc.musl-x86_64.so.1. These libraries
@@ -150,7 +155,7 @@ try_c() {
     *-windows-*)
         program=$program.exe
         cp "$work/$target/site/gdn/gdn.dll" "$work/$target"
-        logged x86_64-w64-mingw32-gcc -O1 -DGDN_USE_SHARED -Iinclude examples/prefill_decode.c "$work/$target/gdn.dll" -o "$program"
+        logged x86_64-w64-mingw32-gcc-win32 -O1 -DGDN_USE_SHARED -Iinclude examples/prefill_decode.c "$work/$target/gdn.dll" -o "$program"
         ;;
     *) logged "$GDN_ZIG" cc -target "$target" -dynamic -O1 -Iinclude examples/prefill_decode.c -L "$work/$target/site/gdn" -lgdn -o "$program" ;;
     esac
