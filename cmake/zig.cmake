@@ -16,9 +16,6 @@ if(NOT DEFINED gdn_name_${gdn_system})
   message(FATAL_ERROR "GDN_TARGET is '${GDN_TARGET}'; linux, macos, windows and freebsd are known as systems")
 endif()
 set(CMAKE_SYSTEM_NAME ${gdn_name_${gdn_system}})
-if(CMAKE_SYSTEM_NAME STREQUAL "Darwin")
-  set(CMAKE_SYSTEM_VERSION 20) # macOS 11. Without a version CMake names a library by the path where it was built, not by @rpath.
-endif()
 
 find_program(GDN_ZIG zig)
 if(NOT GDN_ZIG)
@@ -45,3 +42,6 @@ endforeach()
 set(CMAKE_C_COMPILER "${CMAKE_BINARY_DIR}/zig/cc")
 set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)
 set(CMAKE_FIND_ROOT_PATH_MODE_INCLUDE ONLY)
+# As on a Mac: the name of a library for macOS is @rpath/FILE. CMake elsewhere names it by the path where it was built.
+set(CMAKE_INSTALL_NAME_DIR @rpath)
+set(CMAKE_BUILD_WITH_INSTALL_NAME_DIR ON)
