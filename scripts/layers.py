@@ -5,7 +5,8 @@
     layers.py --symbols BUILD  checks the symbols of the object files in a build folder
     layers.py --write          writes the drawing into docs/design/architecture.md
 
-No include and no symbol goes to a layer above. No folders and no files form a circle. Backends do not use each other. Headers
+No include and no symbol goes to a layer above. No folders and no files form a circle. Only system/
+asks which operating system it is. Backends do not use each other. Headers
 _internal.h of the runtime are for their own folder. What is above the library sees its public interface, and the folders that
 ONLY names.
 """
@@ -48,6 +49,7 @@ SHARED = ("include", "numerics", "simd", "system", "threads")
 ONLY = {"runtime": (*SHARED, "runtime"), "check": (*SHARED, "call", "tools/cli"), "bench": (*SHARED, "tools/cli"),
         "tools": (*SHARED, "runtime", "bench", "check", "tools")}
 SOURCE = re.compile(r"\.(c|h|def|cu|cuh|comp|glsl|metal|m|cpp)$")
+SYSTEM = re.compile(r"^[ \t]*#.*\b(_WIN32|_WIN64|__MINGW\w*|_MSC_VER|__linux__|__APPLE__|__FreeBSD__|__OpenBSD__|__NetBSD__|__unix__)\b")
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+"([^"]+)"', re.M)
 
 
@@ -87,6 +89,15 @@ def read_symbols(build):
             elif kind in "TDBRVWC":
                 where[symbol] = "include/gdn" if symbol in public else name
     return {name: {where[symbol] for symbol in symbols if symbol in where} for name, symbols in wants.items()}
+
+
+def asks_for_systems():
+    """Lines outside of system/ that ask which operating system it is."""
+    for name in sorted(tracked(ROOT)):
+        if SOURCE.search(name) and not name.startswith("system/"):
+            for number, line in enumerate((ROOT / name).read_text(errors="replace").splitlines(), 1):
+                if SYSTEM.search(line):
+                    yield f"{name}:{number} asks which operating system it is; system/ is the place for that"
 
 
 def circles(graph):
@@ -155,6 +166,8 @@ def main():
     args = parser.parse_args()
     graph = read_symbols(args.symbols) if args.symbols else read_includes()
     problems = list(check(graph, "needs a symbol of" if args.symbols else "includes"))
+    if not args.symbols:
+        problems += asks_for_systems()
     if not any(graph.values()):
         problems.append("there is nothing to check")
     elif not args.symbols:

@@ -197,9 +197,9 @@ static serve_usage count(const serve_call *call)
 serve_usage serve_usage_of(serve_call *call)
 {
     if (!call->server) return (serve_usage){ 0, 0, 0 }; /* it was not added */
-    (void)pthread_mutex_lock(&call->server->lock);
+    gdn_mutex_lock(&call->server->lock);
     const serve_usage u = count(call);
-    (void)pthread_mutex_unlock(&call->server->lock);
+    gdn_mutex_unlock(&call->server->lock);
     return u;
 }
 
@@ -343,17 +343,17 @@ char *serve_wait(serve_call *call, serve_error *e)
 {
     enum { LARGE = 1 << 20 };
     char *whole = NULL;
-    (void)pthread_mutex_lock(&call->server->lock);
+    gdn_mutex_lock(&call->server->lock);
     for (int32_t i = 0; i < call->n_choices && !call->half && !call->gone && !failed(&call->choice[i], e);)
         if (call->choice[i].ended) i++;
-        else (void)pthread_cond_wait(&call->news, &call->server->lock);
+        else gdn_condition_wait(&call->news, &call->server->lock);
     if (!e->status && !call->half && !call->gone) add_bytes(call, add_part, LARGE);
     if (call->over < 0) (void)serve_fail(e, 500, NULL, NULL, "out of memory");
     if (call->over > 0) {
         whole = call->out;
         call->out = NULL;
     }
-    (void)pthread_mutex_unlock(&call->server->lock);
+    gdn_mutex_unlock(&call->server->lock);
     return whole;
 }
 
@@ -433,7 +433,7 @@ size_t serve_next(serve_call *call, char *to, size_t room)
     static const double silence = 5; /* seconds; proxies and clients give up after a minute or more */
     const char *const filler = call->stream ? ": waiting\n\n" : "\n";
     int silent = 0;
-    (void)pthread_mutex_lock(&call->server->lock);
+    gdn_mutex_lock(&call->server->lock);
     while (call->sent == call->n_out && !call->over && !call->gone) {
         add_bytes(call, call->stream ? add_all_news : add_part, 1);
         if (call->n_out || call->over) continue;
@@ -443,12 +443,12 @@ size_t serve_next(serve_call *call, char *to, size_t room)
             call->n_out = call->out ? strlen(filler) : 0;
             call->probe = 0;
         } else {
-            silent = serve_clock_wait(&call->news, &call->server->lock, silence);
+            silent = !gdn_condition_wait_for(&call->news, &call->server->lock, silence);
         }
     }
     const size_t left = call->n_out - call->sent, n = left < room ? left : room;
     if (n) memcpy(to, call->out + call->sent, n);
     call->sent += n;
-    (void)pthread_mutex_unlock(&call->server->lock);
+    gdn_mutex_unlock(&call->server->lock);
     return n;
 }

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <time.h>
 
 #include "runtime/base/clock.h"
 #include "tools/serve/serve.h"
@@ -76,51 +75,50 @@ void serve_close_late(serve_server *v)
 
 void serve_connected(serve_server *v, serve_connection *c)
 {
-    const struct timespec moment = { .tv_nsec = 5000000 };
-    (void)pthread_mutex_lock(&v->lock);
+    gdn_mutex_lock(&v->lock);
     while (close_waiting(v, serve_opt.connections - 1) >= serve_opt.connections + v->reserve) {
-        (void)pthread_mutex_unlock(&v->lock);
-        (void)nanosleep(&moment, NULL); /* further clients wait in the system's queue */
-        (void)pthread_mutex_lock(&v->lock);
+        gdn_mutex_unlock(&v->lock);
+        gdn_sleep(5000000); /* further clients wait in the system's queue */
+        gdn_mutex_lock(&v->lock);
     }
     c->since = rt_now();
     c->next = v->connections;
     v->connections = c;
-    (void)pthread_mutex_unlock(&v->lock);
+    gdn_mutex_unlock(&v->lock);
 }
 
 void serve_disconnected(serve_server *v, serve_connection *c)
 {
-    (void)pthread_mutex_lock(&v->lock);
+    gdn_mutex_lock(&v->lock);
     serve_connection **at = &v->connections;
     while (*at && *at != c) at = &(*at)->next;
     if (*at) *at = c->next;
-    (void)pthread_mutex_unlock(&v->lock);
+    gdn_mutex_unlock(&v->lock);
 }
 
 void serve_request_waits(serve_server *v, serve_connection *c)
 {
-    (void)pthread_mutex_lock(&v->lock);
+    gdn_mutex_lock(&v->lock);
     c->since = rt_now();
     c->begun = 0;
-    (void)pthread_mutex_unlock(&v->lock);
+    gdn_mutex_unlock(&v->lock);
 }
 
 void serve_request_begins(serve_server *v, serve_connection *c)
 {
-    (void)pthread_mutex_lock(&v->lock);
+    gdn_mutex_lock(&v->lock);
     c->since = rt_now();
     c->begun = 1;
-    (void)pthread_mutex_unlock(&v->lock);
+    gdn_mutex_unlock(&v->lock);
 }
 
 int serve_request_is_complete(serve_server *v, serve_connection *c, serve_error *e)
 {
     int64_t n = 0;
-    (void)pthread_mutex_lock(&v->lock);
+    gdn_mutex_lock(&v->lock);
     c->since = 0;
     for (const serve_connection *at = v->connections; at; at = at->next) n += !at->since;
-    (void)pthread_mutex_unlock(&v->lock);
+    gdn_mutex_unlock(&v->lock);
     return n <= serve_opt.connections ||
            serve_fail(e, 503, "too_many_connections", NULL,
                       "the server has requests on %lld connections, which are all (--connections)",

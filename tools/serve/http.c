@@ -441,14 +441,13 @@ static int serve(serve_server *v)
 
 int serve_run(run_session *s, const rt_sampling defaults[2])
 {
-    serve_server v = { .session = s,
-                       .defaults = { defaults[0], defaults[1] },
-                       .started = (int64_t)time(NULL),
-                       .lock = PTHREAD_MUTEX_INITIALIZER };
+    serve_server v = {
+        .session = s, .defaults = { defaults[0], defaults[1] }, .started = (int64_t)time(NULL), .lock = GDN_MUTEX_INIT
+    };
     if (serve_limit_connections(&v)) return 1;
     if (serve_opt.key_file && !(v.keys = read_keys(serve_opt.key_file))) return 1;
     if (!serve_name_model(&v)) return 1;
-    serve_clock_init(&v.work);
+    gdn_condition_init(&v.work);
     (void)signal(SIGPIPE, SIG_IGN);
     interrupt_catch();
     const int code = serve(&v);

@@ -166,11 +166,11 @@ void serve_say_once(serve_server *v, const char *name, const char *what)
     char cut[64], text[3 * sizeof cut];
     (void)snprintf(cut, sizeof cut, "%.60s", name);
     text[json_valid_utf8(cut, strlen(cut), text)] = 0;
-    (void)pthread_mutex_lock(&v->lock);
+    gdn_mutex_lock(&v->lock);
     if (!v->said) v->said = json_object();
     const int is_new = !json_object_get(v->said, text) && json_object_size(v->said) < MOST;
     if (is_new) (void)json_object_set_new(v->said, text, json_true());
-    (void)pthread_mutex_unlock(&v->lock);
+    gdn_mutex_unlock(&v->lock);
     json_t *const key = is_new ? json_string(text) : NULL;
     char *const quoted = json_dumps(key, JSON_ENCODE_ANY | JSON_ENSURE_ASCII); /* without control characters */
     if (quoted) (void)fprintf(stderr, "gdn serve: note: a request has %s: %s; this is said once\n", quoted, what);

@@ -12,38 +12,6 @@
 #include "system/interrupt.h"
 #include "tools/serve/serve.h"
 
-/* ---- Time ---- */
-
-#if defined(__APPLE__) /* conditions have no clock, and wait for a time from now */
-void serve_clock_init(pthread_cond_t *c) { (void)pthread_cond_init(c, NULL); }
-
-int serve_clock_wait(pthread_cond_t *c, pthread_mutex_t *lock, double seconds)
-{
-    const int64_t ns = (int64_t)(seconds * 1e9);
-    const struct timespec time = { (time_t)(ns / 1000000000), (long)(ns % 1000000000) };
-    return pthread_cond_timedwait_relative_np(c, lock, &time) == ETIMEDOUT;
-}
-#else
-void serve_clock_init(pthread_cond_t *c)
-{
-    pthread_condattr_t monotonic; /* the system's time may be set back */
-    (void)pthread_condattr_init(&monotonic);
-    (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    (void)pthread_cond_init(c, &monotonic);
-    (void)pthread_condattr_destroy(&monotonic);
-}
-
-int serve_clock_wait(pthread_cond_t *c, pthread_mutex_t *lock, double seconds)
-{
-    struct timespec until;
-    (void)clock_gettime(CLOCK_MONOTONIC, &until);
-    const int64_t ns = until.tv_nsec + (int64_t)(seconds * 1e9);
-    until.tv_sec += (time_t)(ns / 1000000000);
-    until.tv_nsec = (long)(ns % 1000000000);
-    return pthread_cond_timedwait(c, lock, &until) == ETIMEDOUT;
-}
-#endif
-
 /* ---- Calls ---- */
 
 /* Joins the queue. Returns 0, with an error, if n more texts are too many or the server ends. */
@@ -62,16 +30,16 @@ static int join(serve_server *v, int32_t n, serve_error *e)
 
 int serve_is_up(serve_server *v, serve_error *e)
 {
-    (void)pthread_mutex_lock(&v->lock);
+    gdn_mutex_lock(&v->lock);
     const int up = join(v, 0, e);
-    (void)pthread_mutex_unlock(&v->lock);
+    gdn_mutex_unlock(&v->lock);
     return up;
 }
 
 int serve_add(serve_server *v, serve_call *call, serve_error *e)
 {
     const int32_t n = call->n * call->n_prompts;
-    (void)pthread_mutex_lock(&v->lock);
+    gdn_mutex_lock(&v->lock);
     const int good = join(v, n, e);
     if (good) {
         serve_call **end = &v->calls; /* the oldest first: texts start in this order */
@@ -84,9 +52,9 @@ int serve_add(serve_server *v, serve_call *call, serve_error *e)
                        (unsigned long long)v->started, (unsigned long long)++v->n_calls);
         call->created = (int64_t)time(NULL);
         call->arrived = run_now();
-        (void)pthread_cond_signal(&v->work);
+        gdn_condition_signal(&v->work);
     }
-    (void)pthread_mutex_unlock(&v->lock);
+    gdn_mutex_unlock(&v->lock);
     return good;
 }
 
@@ -102,7 +70,7 @@ static void free_call(serve_call *call)
     json_decref(call->body);
     json_decref(call->kept);
     free(call->out);
-    (void)pthread_cond_destroy(&call->news);
+    gdn_condition_destroy(&call->news);
     free(call);
 }
 
@@ -113,10 +81,10 @@ void serve_release(serve_call *call)
         free_call(call);
         return;
     }
-    (void)pthread_mutex_lock(&v->lock);
+    gdn_mutex_lock(&v->lock);
     call->gone = call->released = 1;
-    (void)pthread_cond_signal(&v->work);
-    (void)pthread_mutex_unlock(&v->lock);
+    gdn_condition_signal(&v->work);
+    gdn_mutex_unlock(&v->lock);
 }
 
 /* ---- The engine's thread; the lock is held, except by serve_loop() and on_token() ---- */
@@ -127,15 +95,15 @@ static int on_token(void *user, int32_t request, int32_t token)
     serve_call *const call = c->call;
     (void)request;
     if (call->no_text) return 0;
-    (void)pthread_mutex_lock(&call->server->lock);
+    gdn_mutex_lock(&call->server->lock);
     if (!(c->first > 0)) c->first = run_now();
     const int n_stop = c->n_drawn++ < call->n_min ? 0 : call->n_stop;
     const int end = run_text_add(&c->text, call->server->session->tokenizer, token, 0, call->stop, n_stop);
     if (end == RUN_STRING) c->string = 1;
     else if (end) (void)snprintf(c->error, sizeof c->error, "out of memory");
     const int stops = end || call->gone;
-    if (call->stream) (void)pthread_cond_signal(&call->news);
-    (void)pthread_mutex_unlock(&call->server->lock);
+    if (call->stream) gdn_condition_signal(&call->news);
+    gdn_mutex_unlock(&call->server->lock);
     return stops;
 }
 
@@ -159,9 +127,9 @@ static void on_prompt_logprobs(void *user, int32_t request, const rt_logprob *lo
 {
     serve_choice *const c = user;
     (void)request;
-    (void)pthread_mutex_lock(&c->call->server->lock);
+    gdn_mutex_lock(&c->call->server->lock);
     keep_logprobs(c, logprob, n_top);
-    (void)pthread_mutex_unlock(&c->call->server->lock);
+    gdn_mutex_unlock(&c->call->server->lock);
 }
 
 /* Of a token that is in the text. With the prompt in the answer, clients expect an entry for each token. */
@@ -190,7 +158,7 @@ static void end_choice(serve_server *v, serve_choice *c)
     c->ended = 1;
     v->n_live--;
     serve_note_text(v, c);
-    (void)pthread_cond_signal(&c->call->news);
+    gdn_condition_signal(&c->call->news);
 }
 
 static void submit(serve_server *v, rt_scheduler *scheduler, serve_choice *c)
@@ -240,7 +208,7 @@ static void look_at_client(serve_call *call)
     if (call->gone || poll(&at, 1, 0) <= 0) return;
     if (at.revents == end) call->half = call->probe = 1;
     else call->gone = 1;
-    (void)pthread_cond_signal(&call->news);
+    gdn_condition_signal(&call->news);
 }
 
 /* Takes the result of a submitted text that has ended, or that the engine's failure ends. */
@@ -293,9 +261,9 @@ static void keep_prefixes(serve_server *v)
     enum { IDLE_SECONDS = 30, BUSY_SECONDS = 600 };
     const double now = run_now();
     if (now - v->prefixes_at < (v->n_live ? BUSY_SECONDS : IDLE_SECONDS)) return;
-    (void)pthread_mutex_unlock(&v->lock);
+    gdn_mutex_unlock(&v->lock);
     (void)run_save_prefixes(v->session, 0); /* it says what is wrong; the server goes on */
-    (void)pthread_mutex_lock(&v->lock);
+    gdn_mutex_lock(&v->lock);
     v->prefixes_at = run_now();
 }
 
@@ -303,34 +271,34 @@ int serve_loop(serve_server *v, void (*close_port)(void *), void *user)
 {
     rt_scheduler *scheduler = NULL;
     if (run_open_scheduler(v->session, &scheduler)) return 1;
-    (void)pthread_mutex_lock(&v->lock);
+    gdn_mutex_lock(&v->lock);
     v->prefixes_at = run_now();
     for (;;) {
         if (interrupt_noted() && !v->draining) {
             v->draining = 1;
-            (void)pthread_mutex_unlock(&v->lock);
+            gdn_mutex_unlock(&v->lock);
             (void)fprintf(stderr, "gdn serve: finishing the requests; a second signal ends at once\n");
             close_port(user);
-            (void)pthread_mutex_lock(&v->lock);
+            gdn_mutex_lock(&v->lock);
         }
         update(v, scheduler);
         serve_close_late(v);
         if (!v->calls && (v->draining || v->failure[0])) break;
         keep_prefixes(v);
         if (!v->n_live) {
-            (void)serve_clock_wait(&v->work, &v->lock, 0.1); /* for work or a signal */
+            (void)gdn_condition_wait_for(&v->work, &v->lock, 0.1); /* for work or a signal */
             continue;
         }
-        (void)pthread_mutex_unlock(&v->lock);
+        gdn_mutex_unlock(&v->lock);
         int busy;
         const gdn_status status = rt_scheduler_step(scheduler, &busy);
-        (void)pthread_mutex_lock(&v->lock);
+        gdn_mutex_lock(&v->lock);
         if (status) { /* after a failure of the device nothing that runs can continue */
             (void)snprintf(v->failure, sizeof v->failure, "%s", rt_last_error());
             (void)fprintf(stderr, "gdn serve: decoding: %s\n", v->failure);
         }
     }
-    (void)pthread_mutex_unlock(&v->lock);
+    gdn_mutex_unlock(&v->lock);
     rt_scheduler_destroy(scheduler);
     return v->failure[0] ? 1 : run_save_prefixes(v->session, 1);
 }

@@ -467,7 +467,7 @@ serve_call *serve_read(serve_server *v, const char *body, size_t n, int chat, co
         if (!e->status) (void)serve_fail(e, 500, NULL, NULL, "out of memory");
         return NULL;
     }
-    serve_clock_init(&call->news);
+    gdn_condition_init(&call->news);
     call->body = o;
     call->chat = chat;
     call->protocol = protocol;

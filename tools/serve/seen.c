@@ -38,9 +38,9 @@ static void put_line(const char *endpoint, int status, serve_call *call, double 
 
 void serve_note_answer(serve_server *v, const char *endpoint, int status, serve_call *call, double seconds, int cut)
 {
-    (void)pthread_mutex_lock(&v->lock);
+    gdn_mutex_lock(&v->lock);
     count(v, endpoint, status);
-    (void)pthread_mutex_unlock(&v->lock);
+    gdn_mutex_unlock(&v->lock);
     if (serve_opt.log_requests) put_line(endpoint, status, call, seconds, cut);
 }
 
@@ -133,7 +133,7 @@ char *serve_metrics(serve_server *v)
     size_t n = 0;
     FILE *const f = open_memstream(&text, &n);
     if (!f) return NULL;
-    (void)pthread_mutex_lock(&v->lock);
+    gdn_mutex_lock(&v->lock);
     put_metric(f, "requests_total", "Requests for texts that were accepted", (int64_t)v->n_calls);
     put_metric(f, "refused_total", "Requests that were refused since the queue was full", (int64_t)v->n_refused);
     put_metric(f, "texts_running", "Texts that are read or generated", v->n_running);
@@ -152,7 +152,7 @@ char *serve_metrics(serve_server *v)
     put_metric(f, "reread_tokens_total", "Tokens that were read again after that", v->totals.reread_tokens);
     put_answers(f, v);
     for (int i = 0; i < SERVE_HISTOGRAMS; i++) put_histogram(f, v, i);
-    (void)pthread_mutex_unlock(&v->lock);
+    gdn_mutex_unlock(&v->lock);
     (void)fclose(f);
     return text;
 }

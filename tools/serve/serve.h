@@ -9,8 +9,7 @@
 #ifndef GDN_TOOL_SERVE_H
 #define GDN_TOOL_SERVE_H
 
-#include <pthread.h>
-
+#include "system/system.h"
 #include "tools/run/run.h"
 
 enum { SERVE_STOPS = 16, SERVE_TEXTS = 128, SERVE_RESERVE = 512 };
@@ -108,9 +107,9 @@ typedef struct serve_call {
     FILE *events; /* while they are written */
     char *out;    /* bytes of the answer, sent up to `sent` */
     size_t n_out, sent;
-    int32_t n_whole;     /* texts that are written of a whole answer */
-    int over;            /* 1: all is written; -1: it ends early     */
-    pthread_cond_t news; /* of serve_clock_init() */
+    int32_t n_whole; /* texts that are written of a whole answer */
+    int over;        /* 1: all is written; -1: it ends early     */
+    gdn_condition news;
     struct serve_call *next;
     int half, probe;    /* the client sends nothing more; whether it still receives is to be found out */
     int gone, released; /* the client went away; the connection's thread needs the call no longer */
@@ -140,10 +139,10 @@ typedef struct serve_server {
     char fingerprint[48];    /* of the model's form and of the settings that texts depend on */
     char *keys;              /* each terminated; the last one empty. NULL: no key is needed */
     int64_t started;
-    int64_t reserve;      /* connections beyond --connections that may be open for a second */
-    int local;            /* listens on a loopback address */
-    pthread_mutex_t lock; /* protects the rest */
-    pthread_cond_t work;
+    int64_t reserve; /* connections beyond --connections that may be open for a second */
+    int local;       /* listens on a loopback address */
+    gdn_mutex lock;  /* protects the rest */
+    gdn_condition work;
     serve_call *calls;
     struct serve_connection *connections;
     int32_t n_live, n_running; /* texts that have not ended, and those of them that have a sequence */
@@ -190,11 +189,6 @@ int serve_check_head(struct MHD_Connection *to, const char *method, const char *
 int serve_is_token_list(const char *text);
 
 /* ---- queue.c ---- */
-
-/* A condition for serve_clock_wait(), which waits for at most `seconds` of the monotonic clock and returns nonzero if
- * they have passed. */
-void serve_clock_init(pthread_cond_t *c);
-int serve_clock_wait(pthread_cond_t *c, pthread_mutex_t *lock, double seconds);
 
 /* 0: the server ends, with an error. */
 int serve_is_up(serve_server *v, serve_error *e);

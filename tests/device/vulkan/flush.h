@@ -4,7 +4,7 @@
 
 #include "tests/sanitized.h"
 
-#if defined(__x86_64__) && defined(__linux__) && !defined(SANITIZED) /* sanitizers have a pthread_create() as well */
+#if defined(__x86_64__) && !defined(SANITIZED) /* sanitizers have a pthread_create() as well */
 #define GDN_TEST_CAN_FLUSH
 #endif
 

@@ -8,10 +8,8 @@
 #include <stdatomic.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#if defined(__linux__)
 #include <signal.h>
 #include <sys/prctl.h>
-#endif
 
 #include "call.h"
 #include "tests/sanitized.h"
@@ -32,9 +30,7 @@ static void call_on(gdn_context *ctx) { call_with(ctx, &memory); }
 
 static void child(gdn_context *inherited)
 {
-#if defined(__linux__)
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* should it hang, it ends with the test */
-#endif
     call_on(inherited);
     call_on(inherited);
     gdn_context *mine = call_context(&api, only_inherited ? 1 : THREADS);

@@ -6,10 +6,8 @@
 #include <stdatomic.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#if defined(__linux__)
 #include <signal.h>
 #include <sys/prctl.h>
-#endif
 
 #include "call.h"
 
@@ -71,9 +69,7 @@ static void call_on(gdn_context *ctx)
 
 static void child(gdn_context *inherited)
 {
-#if defined(__linux__)
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* should it hang, it ends with the test */
-#endif
     call_on(inherited);
     (void)each_once(NULL);
     NEED(tested_threads(&found) == GDN_OK);
