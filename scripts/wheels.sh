@@ -199,7 +199,7 @@ while read -r target platforms <&3; do
 done 3<"$work/chosen"
 
 say "The source distribution, without network"
-unshare -n "$bin/pip" install -q --no-index --no-deps --no-build-isolation --force-reinstall "$out/$sdist.tar.gz"
+unshare -n "$bin/pip" install -q --no-cache-dir --no-index --no-deps --no-build-isolation --force-reinstall "$out/$sdist.tar.gz"
 target=here
 try_python "" "$tests" "$bin/python"
 echo "| $sdist.tar.gz | built here without network | $verdict |" >>"$work/table"
