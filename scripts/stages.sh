@@ -60,7 +60,7 @@ targets=
 stage_deps() {
     sh scripts/deps.sh
     [ -z "$GDN_TEST_FULL" ] || sh scripts/deps.sh full
-    note "$(sh scripts/deps.sh --list | grep -vcE '^(bare|full) ') packages are there"
+    note "$(sh scripts/deps.sh --list | grep -vcE '^(bare|full|wheels) ') packages are there"
 }
 
 stage_lint() {
@@ -156,6 +156,7 @@ stage_python() {
         -C "cmake.define.CMAKE_C_FLAGS_RELEASE=-O1 -DNDEBUG" -C cmake.define.GDN_VULKAN=ON \
         .
     "$bin/twine" check --strict "$folder"/dist/*
+    python3 tests/packaging/wheels/test_inspect_wheel.py # scripts/wheels.sh makes wheels of other systems, and inspects them
     "$bin/pip" install -q --no-deps --no-index "$folder"/dist/*.whl
     library=$(cd / && "$bin/python" -c 'import gdn, os; print(os.path.join(os.path.dirname(gdn.__file__), "libgdn.so"))')
     needed=$(readelf -d -W "$library" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | tr '\n' ' ')

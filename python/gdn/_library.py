@@ -9,9 +9,6 @@ from typing import Any, Dict, Optional, Tuple
 from . import _abi as abi
 from ._words import in_python
 
-_NAME = "libgdn.dylib" if sys.platform == "darwin" else "libgdn.so"
-
-
 _ERRORS: Dict[int, type] = {}
 
 
@@ -71,8 +68,13 @@ def check(status: int) -> None:
         raise _ERRORS.get(status, Internal)(in_python(text(said)))
 
 
+def _name() -> str:
+    """The library's file name on this system, as python/CMakeLists.txt installs it."""
+    return {"darwin": "libgdn.dylib", "win32": "gdn.dll"}.get(sys.platform, "libgdn.so")
+
+
 def _load() -> C.CDLL:
-    path = pathlib.Path(__file__).with_name(_NAME)
+    path = pathlib.Path(__file__).with_name(_name())
     if not path.exists():
         raise ImportError(f"{path} is missing: the package has to be built and installed (pip install .), not imported from its "
                           "sources")
