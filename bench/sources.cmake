@@ -28,7 +28,7 @@ else()
   endforeach()
 endif()
 
-if(GDN_BUILD_TESTS AND GDN_BUILD_SHARED AND NOT GDN_SANITIZE) # for errors/errors.py
+if(GDN_BUILD_TESTS AND GDN_BUILD_SHARED AND NOT GDN_SANITIZE AND NOT WIN32) # for errors/errors.py
   add_library(gdn_capture MODULE bench/errors/capture.c)
   target_include_directories(gdn_capture PRIVATE "${PROJECT_SOURCE_DIR}/include")
   target_link_libraries(gdn_capture PRIVATE ${CMAKE_DL_LIBS})

@@ -7,6 +7,8 @@
 #if defined(_WIN32)
 void *memmem(const void *bytes, size_t n, const void *part, size_t n_part);
 char *strndup(const char *text, size_t n);
+int setenv(const char *name, const char *value, int replace);
+int unsetenv(const char *name);
 #endif
 
 #endif

@@ -2,7 +2,7 @@
 find_package(Threads REQUIRED)
 add_library(gdn_system INTERFACE)
 if(WIN32)
-  set(gdn_system_files windows.c)
+  set(gdn_system_files windows.c windows_fma.c)
 elseif(CMAKE_SYSTEM_NAME STREQUAL "Linux")
   set(gdn_system_files posix.c linux.c wait_futex.c)
 else()

@@ -55,3 +55,15 @@ char *strndup(const char *text, size_t n)
     copy[length] = 0;
     return copy;
 }
+
+int setenv(const char *name, const char *value, int replace)
+{
+    if (!replace && GetEnvironmentVariableA(name, NULL, 0)) return 0;
+    return SetEnvironmentVariableA(name, value) ? 0 : -1;
+}
+
+int unsetenv(const char *name)
+{
+    (void)SetEnvironmentVariableA(name, NULL);
+    return 0;
+}

@@ -22,9 +22,14 @@ const char *TEST_LAST_ERROR(void);
 enum { TEST_FAILURES_PRINTED = 20 };
 
 /* One of each in a program, which may have several files. */
-__attribute__((weak)) atomic_long test_passed, test_failed;
-__attribute__((weak)) int test_stops; /* 1: the first failure ends the program */
-__attribute__((weak)) uint64_t test_seed = 1;
+#if defined(__ELF__) || defined(__MACH__)
+#define TEST_SHARED __attribute__((weak))
+#else /* in objects for Windows weak data may lie where something else does */
+#define TEST_SHARED __attribute__((selectany))
+#endif
+TEST_SHARED atomic_long test_passed = 0, test_failed = 0;
+TEST_SHARED int test_stops = 0; /* 1: the first failure ends the program */
+TEST_SHARED uint64_t test_seed = 1;
 
 __attribute__((format(printf, 6, 7))) static inline void
 test_fail(int ends, const char *file, int line, const char *condition, const char *error, const char *format, ...)

@@ -17,7 +17,7 @@ static float *multiply(rt_dense *d, const shape *s, const rt_weight *w, const fl
 {
     const int64_t size = (int64_t)s->n * s->y_stride;
     float *y = floats(size);
-    void *scratch = aligned_alloc(64, (size_t)rt_matmul_scratch(s->n, s->n_columns));
+    void *scratch = rt_calloc(1, rt_matmul_scratch(s->n, s->n_columns), "scratch");
     rt_matmul(d, w, s->matrix, x, s->x_stride, s->n, y, s->y_stride, scratch);
     REQUIRE(canaries_live(y, size), "type %d, %d x %d, n %d", (int)s->type, (int)s->n_rows, (int)s->n_columns,
             (int)s->n);
@@ -27,7 +27,7 @@ static float *multiply(rt_dense *d, const shape *s, const rt_weight *w, const fl
         else kept &= bits_of(y[i]) == CANARY_BITS;
     REQUIRE(written && kept, "%s, type %d, %d x %d, n %d: outputs missing, or written between rows", rt_dense_isa(d),
             (int)s->type, (int)s->n_rows, (int)s->n_columns, (int)s->n);
-    free(scratch);
+    rt_free(scratch);
     return y;
 }
 
@@ -179,7 +179,7 @@ static void check_many(void)
         unsigned char *memory[TYPES];
         shape s = { 0, 768, 0, 3, 768, 0, 1 };
         float *x = floats(3 * 768);
-        void *scratch = aligned_alloc(64, (size_t)rt_matmul_scratch(3, 768));
+        void *scratch = rt_calloc(1, rt_matmul_scratch(3, 768), "scratch");
         random_floats(x, 3 * 768, 1);
         for (int i = 0; i < TYPES; i++) {
             const int32_t rows = random_int(1, 300);
@@ -195,7 +195,7 @@ static void check_many(void)
             release(list[i].y);
             free(memory[i]);
         }
-        free(scratch);
+        rt_free(scratch);
         release(x);
     }
 }

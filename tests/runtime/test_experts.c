@@ -32,9 +32,9 @@ static void make_layer(const shape *s, layer *l)
 static float *product(rt_dense *d, const rt_weight *w, int32_t matrix, const float *x)
 {
     float *y = floats(w->n_rows);
-    void *scratch = aligned_alloc(64, (size_t)rt_matmul_scratch(1, w->n_columns));
+    void *scratch = rt_calloc(1, rt_matmul_scratch(1, w->n_columns), "scratch");
     rt_matmul(d, w, matrix, x, w->n_columns, 1, y, w->n_rows, scratch);
-    free(scratch);
+    rt_free(scratch);
     return y;
 }
 
@@ -103,7 +103,7 @@ static void check_shape(const shape *s)
                 weight, &l.gate_shared, &l.up_shared, &l.down_shared, share, y,       NULL
             };
             const uint64_t bytes = rt_experts_scratch(&a);
-            unsigned char *memory = aligned_alloc(64, (size_t)(bytes + 63) / 64 * 64 + 64);
+            unsigned char *memory = rt_calloc(1, bytes + 64, "scratch");
             memset(memory, 0xa5, (size_t)bytes + 64);
             a.scratch = memory;
             (void)fesetround(n_threads % 2 ? FE_UPWARD : FE_TONEAREST);
@@ -116,7 +116,7 @@ static void check_shape(const shape *s)
                     (int)n_threads, (int)s->n, (int)s->n_used, (int)s->n_experts, (int)s->m, (int)s->width, (int)at,
                     (double)y[at], (double)want[at]);
             REQUIRE(inside && canaries_live(y, size), "experts, %s: beyond the memory", rt_dense_isa(d));
-            free(memory);
+            rt_free(memory);
             release(y);
         }
     for (int i = 0; i < 6; i++) free(l.memory[i]);

@@ -8,6 +8,7 @@
 #include "memory_fixture.h"
 #include "numerics/checksum.h"
 #include "runtime/memory/replay_log.h"
+#include "system/system.h"
 
 enum { NO = GDN_INVALID_ARGUMENT, FULL = GDN_OUT_OF_MEMORY, UNABLE = GDN_UNSUPPORTED, CELLS = 90 };
 
@@ -31,14 +32,14 @@ static void *device_alloc(void *user, uint64_t bytes, uint64_t alignment)
     if (device_fails_in >= 0 && device_fails_in-- == 0) return NULL;
     live++;
     device_bytes += (int64_t)bytes;
-    return aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+    return gdn_aligned_alloc(alignment, bytes);
 }
 
 static void device_free(void *user, void *memory)
 {
     (void)user;
     live -= memory != NULL;
-    free(memory);
+    gdn_aligned_free(memory);
 }
 
 static gdn_context *context;

@@ -1,9 +1,8 @@
 /* The public interface: what every function accepts and refuses. Here: versions, lists, contexts and buffers.
  * test_api_args.c has the bad arguments of the kernels, test_api_calls.c the calls that are allowed. */
-#define _POSIX_C_SOURCE 200809L /* setenv */
+#define _POSIX_C_SOURCE 200809L /* setenv, where <stdlib.h> has it */
 #include "test_api.h"
 
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +10,8 @@
 
 #include "core/structs.h"
 #include "gdn/vulkan.h"
+#include "system/libc.h"
+#include "system/system.h"
 
 /* ---- Status and versions --------------------------------------------------------------------------------- */
 
@@ -56,13 +57,13 @@ static void *first_error_of_a_thread(void *arg)
 
 static void last_error(void)
 {
-    pthread_t thread;
+    gdn_thread thread;
     int empty = 0;
     (void)gdn_poll(NULL);
     char mine[256];
     (void)snprintf(mine, sizeof mine, "%s", gdn_last_error());
-    REQUIRE(!pthread_create(&thread, NULL, first_error_of_a_thread, &empty));
-    REQUIRE(!pthread_join(thread, NULL));
+    NEED(gdn_thread_start(&thread, 0, first_error_of_a_thread, &empty));
+    gdn_thread_join(thread);
     REQUIRE(empty);                           /* nothing has failed there yet */
     REQUIRE(!strcmp(gdn_last_error(), mine)); /* and its failure is not ours  */
     /* A success leaves the text alone. */
@@ -251,7 +252,7 @@ static void contexts(void)
     REQUIRE(!gdn_implementation_describe(GDN_BACKEND_CPU, 0, 0, &best) && !strcmp(info.name, best.name));
     REQUIRE(!gdn_synchronize(ctx, NULL));
     REQUIRE(!gdn_poll(ctx));
-    FAILS(gdn_synchronize(ctx, &desc), GDN_INVALID_ARGUMENT, "stream is 0x", "must be NULL");
+    FAILS(gdn_synchronize(ctx, &desc), GDN_INVALID_ARGUMENT, "stream is ", "must be NULL");
     FAILS(gdn_synchronize(NULL, NULL), GDN_INVALID_ARGUMENT, "ctx is NULL");
     FAILS(gdn_poll(NULL), GDN_INVALID_ARGUMENT, "ctx is NULL");
     void *semaphore = &desc;

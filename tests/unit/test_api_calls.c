@@ -3,10 +3,11 @@
 #include "test_api.h"
 
 #include <math.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "system/system.h"
 
 static gdn_gated_delta_net_args *const d = &delta_args.args;
 static gdn_ssm_conv_args *const c = &conv_args.args;
@@ -461,21 +462,21 @@ static void *work(void *arg)
 /* contexts[i % n] for thread i: one for all, or one each. */
 static void run_threads(gdn_context *const *contexts, int n, const char *name)
 {
-    pthread_t thread[THREADS];
-    worker *w = aligned_alloc(64, THREADS * sizeof *w);
+    gdn_thread thread[THREADS];
+    worker *w = gdn_aligned_alloc(64, THREADS * sizeof *w);
     REQUIRE(w);
     memset(w, 0, THREADS * sizeof *w);
     for (int i = 0; i < THREADS; i++) {
         w[i].ctx = contexts[i % n];
         w[i].number = i;
-        REQUIRE(!pthread_create(&thread[i], NULL, work, &w[i]));
+        NEED(gdn_thread_start(&thread[i], 0, work, &w[i]));
     }
     int failed = 0;
     for (int i = 0; i < THREADS; i++) {
-        REQUIRE(!pthread_join(thread[i], NULL));
+        gdn_thread_join(thread[i]);
         failed += w[i].failed;
     }
-    free(w);
+    gdn_aligned_free(w);
     REQUIRE(!failed, "%d of %d threads got other bits, or an error, on %s with %d contexts", failed, THREADS, name, n);
 }
 

@@ -10,20 +10,18 @@
  * vectorised, and change no value. */
 #define _GNU_SOURCE
 #include <math.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "cpu/cpu.h"
 #include "numerics/float_env.h"
 #include "tests/unit/elementary_table.h"
 #include "simd/features.h"
+#include "system/system.h"
 #include "tests/harness.h"
 
 enum {
@@ -306,9 +304,7 @@ static void report(bool ok, const char *what, const char *function_name, const c
 
 static double seconds(void)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+    return 1e-9 * (double)gdn_now();
 }
 
 static void describe_difference(char *text, size_t size, const work *w, const difference *d, uint64_t inputs)
@@ -329,13 +325,13 @@ static void test_all_inputs(int f_index, uint64_t stride, int threads)
     work w = { .f = f, .f_index = f_index, .stride = stride, .count = (((uint64_t)1 << 32) + stride - 1) / stride };
     find_constant(&w);
     static worker workers[MAX_THREADS];
-    pthread_t ids[MAX_THREADS];
+    gdn_thread ids[MAX_THREADS];
     double t0 = seconds();
     for (int i = 0; i < threads; i++) {
         workers[i] = (worker){ .w = &w };
-        NEED(!pthread_create(&ids[i], NULL, run_worker, &workers[i]));
+        NEED(gdn_thread_start(&ids[i], 0, run_worker, &workers[i]));
     }
-    for (int i = 0; i < threads; i++) pthread_join(ids[i], NULL);
+    for (int i = 0; i < threads; i++) gdn_thread_join(ids[i]);
     outcome o = workers[0].o;
     for (int i = 1; i < threads; i++) merge(&o, &workers[i].o);
     double t = seconds() - t0;
@@ -475,8 +471,7 @@ static void test_tails(int f_index, const isa *tested)
 /* test_elementary [--stride N] [--function NAME] [--isa NAME]: every Nth input, N odd. */
 int main(int argc, char **argv)
 {
-    const long processors = sysconf(_SC_NPROCESSORS_ONLN);
-    const int threads = processors < 1 ? 1 : processors > MAX_THREADS ? MAX_THREADS : (int)processors;
+    const int processors = gdn_processors_of_process().n, threads = processors > MAX_THREADS ? MAX_THREADS : processors;
     const char *only_function = NULL, *only_isa = NULL;
     uint64_t stride = 1;
     int found = 0;
