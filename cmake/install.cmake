@@ -13,6 +13,9 @@ install(TARGETS ${gdn_installed} EXPORT gdn-targets
   ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT dev
   RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}" COMPONENT runtime
   INCLUDES DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
+if(WIN32 AND TARGET gdn) # Microsoft's tools make their import library of it: lib /def:gdn.def /machine:x64 /out:gdn.lib
+  install(FILES "${PROJECT_BINARY_DIR}/gdn.def" DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT dev)
+endif()
 install(DIRECTORY include/gdn DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" COMPONENT dev
   FILES_MATCHING PATTERN "*.h")
 install(EXPORT gdn-targets NAMESPACE gdn:: DESTINATION "${gdn_config_dir}" COMPONENT dev)

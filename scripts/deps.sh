@@ -1,11 +1,12 @@
 #!/bin/sh
-# deps.sh [GROUP...]: install the Debian packages of the groups named, or of all groups but bare, full and wheels, where they are
+# deps.sh [GROUP...]: install the Debian packages of the groups named, or of all groups but bare, full, wheels and windows, where they are
 # missing. Does nothing, and needs no rights, where they are all there.
 #
 #   build    compiler, cmake, ninja              check    C++, pkg-config, libraries of gdn run and gdn serve, Python, ABI tools
 #   vulkan   shader compiler, headers, a driver for the CPU, the validation layer, spirv-val
 #   cross    64-bit Arm compiler, and qemu       fuzz     clang with libFuzzer
 #   package  dpkg-dev, lintian          bare     debootstrap, for scripts/bare.sh; only where it is named
+#   windows  MinGW and wine; only where it is named
 #   wheels   what cross-built wheels are tried with: debootstrap, musl, qemu, mingw and wine; only where it is named
 #   full     gdb and chromium, for test.sh --full; only where it is named
 #   cache    ccache, with which the tests compile the same less often; nothing fails where it cannot be had
@@ -51,6 +52,8 @@ package dpkg-dev
 package file
 package lintian
 cache ccache
+windows gcc-mingw-w64-x86-64-win32
+windows wine64
 bare debootstrap
 wheels binutils
 wheels debootstrap

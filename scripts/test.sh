@@ -38,6 +38,7 @@ tsan        -    the team of threads, the check with many threads, and API tests
 macos       -    library and tool cross-compiled for macOS (--full: both machines) by PyPI's ziglang, not run; SKIPPED without PyPI
 platforms   full the tool with musl for seven machines, by PyPI's ziglang: the same calls have one digest on all; SKIPPED without PyPI
 openmp      -    a build with threads of OpenMP: gdn check, API tests with threads
+windows     -    library and tool for Windows by MinGW, under wine: check, text, a linked program; --full: all tests; SKIPPED without MinGW and wine
 cuda        -    the CUDA kernels on an emulator: gdn check, contexts, graphs, faults
 package     -    the Debian packages and the archive; --full and nvcc: registers and spills of CUDA kernels
 metal       -    the Metal kernels on the emulator, behind a fake Metal: gdn check, its objects, faults

@@ -1,6 +1,6 @@
 /* MinGW's fmaf() computes with the wider registers of the x87, and so rounds twice. Here the sum is rounded to odd in
- * double, whose 53 bits keep enough of it for the one rounding to float that follows (Boldo and Melquiond, "Emulation of
- * a FMA and correctly rounded sums", 2008). For code that is compiled for processors without FMA. */
+ * double, whose 53 bits keep enough of it for the one rounding to float that follows (Boldo and Melquiond, "Emulation
+ * of a FMA and correctly rounded sums", 2008). For code that is compiled for processors without FMA. */
 #include <math.h>
 #include <stdint.h>
 #include <string.h>

@@ -302,10 +302,7 @@ static void report(bool ok, const char *what, const char *function_name, const c
     REQUIRE(ok, "%s, %s", function_name, what);
 }
 
-static double seconds(void)
-{
-    return 1e-9 * (double)gdn_now();
-}
+static double seconds(void) { return 1e-9 * (double)gdn_now(); }
 
 static void describe_difference(char *text, size_t size, const work *w, const difference *d, uint64_t inputs)
 {
