@@ -364,7 +364,14 @@ stage_macos() {
         file -L "$folder/$machine/bin/gdn" "$folder/$machine/libgdn.dylib" | tee "$folder/what"
         [ "$(grep -c 'Mach-O 64-bit' "$folder/what")" = 2 ]
     done
-    note "compiles and links for $machines; not run"
+    freebsd=
+    [ -n "$GDN_TEST_FULL" ] || freebsd="--target gdn" # the library; --full: the tool too
+    # FreeBSD's C library is among zig's. It has the same room for the system as macOS.
+    cmake -S . -B "$folder/freebsd" --toolchain cmake/zig.cmake -DGDN_TARGET=x86_64-freebsd -DGDN_ZIG="$zig" -DCMAKE_BUILD_TYPE=Debug \
+        -DCMAKE_C_FLAGS_DEBUG=-O0 -DGDN_DEBUG_KERNELS=ON -DGDN_WERROR=ON -DGDN_BUILD_TESTS=OFF -DGDN_VULKAN=OFF -DGDN_SERVE=OFF -DGDN_LIBEDIT=OFF
+    # shellcheck disable=SC2086
+    cmake --build "$folder/freebsd" --parallel "$jobs" $freebsd
+    note "compiles and links for $machines, and compiles for FreeBSD; not run"
 }
 
 # The tool as one file with musl for seven machines, of which one is big-endian and two have 32 bits: each computes the same bits,

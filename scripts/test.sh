@@ -35,7 +35,7 @@ clang       full the library and the tool as clang optimises them: gdn check, an
 arm64       -    cross build of the tool for 64-bit Arm, 180 calls on NEON under qemu; --full: gdn check, unit tests
 elementary  full the elementary functions over all 2^32 floats
 tsan        -    the team of threads, the check with many threads, and API tests with threads, under ThreadSanitizer
-macos       -    library and tool cross-compiled for macOS (--full: both machines) by PyPI's ziglang, not run; SKIPPED without PyPI
+macos       -    library and tool cross-compiled for macOS (--full: both machines) and FreeBSD by PyPI's ziglang, not run; SKIPPED without PyPI
 platforms   full the tool with musl for seven machines, by PyPI's ziglang: the same calls have one digest on all; SKIPPED without PyPI
 openmp      -    a build with threads of OpenMP: gdn check, API tests with threads
 windows     -    library and tool for Windows by MinGW, under wine: check, text, a linked program; --full: all tests; SKIPPED without MinGW and wine

@@ -1,5 +1,5 @@
 /* Error message for a mapped file that becomes unreadable; see fault.h. */
-#define _POSIX_C_SOURCE 200809L /* sigaction */
+#define _DEFAULT_SOURCE /* sigaction */
 #include "system/fault.h"
 
 #include <signal.h>

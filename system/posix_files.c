@@ -1,5 +1,5 @@
 /* See files.h. */
-#define _POSIX_C_SOURCE 200809L
+#define _DEFAULT_SOURCE /* fstat, O_NOCTTY */
 #include "system/files.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* Signals that end a command; see interrupt.h. */
-#define _POSIX_C_SOURCE 200809L
+#define _DEFAULT_SOURCE /* sigaction, SIGWINCH */
 #include "system/interrupt.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* See streams.h. */
-#define _XOPEN_SOURCE 700 /* SIGXFSZ */
+#define _DEFAULT_SOURCE /* SIGXFSZ */
 #include "system/streams.h"
 
 #include <errno.h>
