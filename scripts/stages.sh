@@ -472,7 +472,7 @@ stage_windows() {
     # Another project: CMake finds the package, and links the DLL.
     cmake --install "$folder" --prefix "$folder/installed" >"$folder/log"
     cmake -S examples -B "$folder/consumer" --toolchain "$PWD/cmake/mingw.cmake" -DCMAKE_BUILD_TYPE=Release \
-        -DCMAKE_FIND_ROOT_PATH="/usr/x86_64-w64-mingw32;$folder/installed" -Dgdn_DIR="$folder/installed/lib/cmake/gdn"
+        -DCMAKE_FIND_ROOT_PATH="$folder/installed"
     cmake --build "$folder/consumer" --target example_prefill_decode
     cp "$folder/installed/bin/gdn.dll" "$folder/consumer"
     "$wine" "$folder/consumer/prefill_decode.exe" | tr -d '\r' >"$folder/consumer/said"

@@ -11,6 +11,12 @@
 
 FILE *file_open(const char *path, const char *mode) { return fopen(path, mode); }
 
+const char *file_name(const char *path)
+{
+    const char *const slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
 static int map(int descriptor, const void **bytes, uint64_t *n)
 {
     struct stat about;
@@ -42,4 +48,12 @@ void file_unmap(const void *bytes, uint64_t n)
     void *mapping;
     memcpy(&mapping, &bytes, sizeof mapping); /* munmap() takes a pointer without const */
     if (n) (void)munmap(mapping, (size_t)n);
+}
+
+FILE *memory_open(char **text, size_t *n) { return open_memstream(text, n); }
+
+int memory_close(FILE *stream, char **text, size_t *n)
+{
+    (void)text, (void)n;
+    return !fclose(stream);
 }

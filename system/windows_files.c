@@ -3,6 +3,7 @@
 #include "system/files.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <windows.h>
 
@@ -14,6 +15,14 @@ FILE *file_open(const char *path, const char *mode)
     if (windows_wide(path, wide)) return _wfopen(wide, wide_mode);
     errno = ENOENT;
     return NULL;
+}
+
+const char *file_name(const char *path)
+{
+    const char *name = path;
+    for (const char *at = path; *at; at++)
+        if (strchr("/\\:", *at)) name = at + 1;
+    return name;
 }
 
 static int map(HANDLE file, const void **bytes, uint64_t *n)
@@ -47,4 +56,28 @@ int file_map(const char *path, const void **bytes, uint64_t *n)
 void file_unmap(const void *bytes, uint64_t n)
 {
     if (n) (void)UnmapViewOfFile(bytes);
+}
+
+/* A file that the system keeps in memory while there is room, and removes when it is closed. */
+FILE *memory_open(char **text, size_t *n)
+{
+    wchar_t folder[MAX_PATH + 1], name[MAX_PATH + 1];
+    *text = NULL;
+    *n = 0;
+    if (!GetTempPathW(MAX_PATH + 1, folder) || !GetTempFileNameW(folder, L"gdn", 0, name)) return NULL;
+    return _wfopen(name, L"w+bTD");
+}
+
+int memory_close(FILE *stream, char **text, size_t *n)
+{
+    const long length = ftell(stream);
+    char *const bytes = length >= 0 ? malloc((size_t)length + 1) : NULL;
+    rewind(stream);
+    const int good = bytes && fread(bytes, 1, (size_t)length, stream) == (size_t)length;
+    (void)fclose(stream);
+    *text = bytes;
+    if (!good) return 0;
+    bytes[length] = 0;
+    *n = (size_t)length;
+    return 1;
 }

@@ -33,7 +33,8 @@ endif()
 include(check/sources.cmake)
 include(bench/sources.cmake)
 # A path relative to the tool, so that where it is built leaves no trace in it.
-set_target_properties(gdn_tool PROPERTIES OUTPUT_NAME gdn BUILD_RPATH_USE_ORIGIN ON)
+set_target_properties(gdn_tool PROPERTIES OUTPUT_NAME gdn BUILD_RPATH_USE_ORIGIN ON
+  ARCHIVE_OUTPUT_NAME gdn_tool) # on Windows its import library must not take the place of the library's
 gdn_sees(gdn_tool bench check ${GDN_SHARED_FOLDERS} runtime tools)
 target_link_libraries(gdn_tool PRIVATE gdn_compile_options gdn::gdn gdn_files gdn_machine gdn_program gdn_system)
 if(UNIX AND NOT CMAKE_INSTALL_PREFIX STREQUAL "/usr")

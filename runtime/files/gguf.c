@@ -48,11 +48,10 @@ static gdn_status open_bytes(const void *bytes, uint64_t n, int mapped, const ch
         return GDN_OUT_OF_MEMORY;
     }
     memcpy(copy, path, length);
-    const char *slash = strrchr(copy, '/');
     f->bytes = bytes;
     f->n_bytes = n;
     f->path = copy;
-    f->label = slash && slash[1] ? slash + 1 : copy;
+    f->label = *file_name(copy) ? file_name(copy) : copy;
     const gdn_status status = gguf_parse(f, budget);
     if (status) {
         rt_gguf_close(f); /* the file does not own the mapping yet */

@@ -20,8 +20,7 @@ int run_fail(const char *what)
 
 int run_fail_file(const char *path)
 {
-    const char *const error = rt_last_error(), *const slash = strrchr(path, '/'),
-                      *const name = slash ? slash + 1 : path;
+    const char *const error = rt_last_error(), *const name = file_name(path);
     const size_t n = strlen(name);
     if (strstr(error, path)) (void)fprintf(stderr, "%s: %s\n", run_caller->name, error);
     else if (!strncmp(error, name, n) && !strncmp(error + n, ": ", 2))

@@ -2,6 +2,7 @@
 #include <jansson.h>
 #include <string.h>
 
+#include "system/files.h"
 #include "gdn/base.h"
 #include "numerics/checksum.h"
 #include "tools/cli/json.h"
@@ -33,8 +34,7 @@ static void name_settings(serve_server *v)
 
 int serve_name_model(serve_server *v)
 {
-    const char *const slash = strrchr(run_opt.model, '/'), *const file = slash ? slash + 1 : run_opt.model,
-                      *const end = strstr(file, ".gguf");
+    const char *const file = file_name(run_opt.model), *const end = strstr(file, ".gguf");
     v->names = json_array();
     for (int i = 0; i < serve_opt.alias.n; i++)
         (void)json_array_append_new(v->names, name_of(serve_opt.alias.text[i], strlen(serve_opt.alias.text[i])));

@@ -1,5 +1,6 @@
 /* Calls of tools in a model's output. See calls.h. */
 #define _GNU_SOURCE /* memmem */
+#include "system/libc.h"
 #include "tools/serve/calls.h"
 
 #include <stdlib.h>

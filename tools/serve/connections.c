@@ -2,11 +2,10 @@
  *
  * A new connection is accepted at once: --connections of them may be open for long, and a reserve for a second. Then
  * those that wait for a request are closed. If all have one, further requests are refused. */
-#define _POSIX_C_SOURCE 200809L
 #include <stdio.h>
-#include <sys/resource.h>
-#include <sys/socket.h>
 
+#include "system/sockets.h"
+#include "system/system.h"
 #include "runtime/base/clock.h"
 #include "tools/serve/serve.h"
 
@@ -16,13 +15,7 @@ static const double grace = 1; /* seconds for which a connection may wait for a 
 int serve_limit_connections(serve_server *v)
 {
     const int64_t wanted = serve_opt.connections ? serve_opt.connections : run_opt.parallel + serve_opt.queue + 512;
-    const rlim_t files = (rlim_t)(wanted + SERVE_RESERVE + OTHER_FILES);
-    struct rlimit r = { files, files };
-    if (!getrlimit(RLIMIT_NOFILE, &r) && r.rlim_cur < files) {
-        r.rlim_cur = r.rlim_max < files ? r.rlim_max : files;
-        (void)setrlimit(RLIMIT_NOFILE, &r);
-    }
-    const int64_t room = (int64_t)(r.rlim_cur < files ? r.rlim_cur : files) - OTHER_FILES;
+    const int64_t files = wanted + SERVE_RESERVE + OTHER_FILES, room = sockets_limit(files) - OTHER_FILES;
     v->reserve = room < wanted + SERVE_RESERVE && room < 2 * SERVE_RESERVE ? room / 2 : SERVE_RESERVE;
     if (v->reserve < 1) v->reserve = 1;
     const int64_t most = room - v->reserve < 1 ? 1 : room - v->reserve;
@@ -40,7 +33,7 @@ int serve_limit_connections(serve_server *v)
 static void disconnect(serve_connection *c)
 {
     c->closing = 1;
-    (void)shutdown(c->fd, SHUT_RDWR); /* its thread then sees the end */
+    socket_shut(c->fd); /* its thread then sees the end */
 }
 
 /* Closes connections that wait for a request while more than `most` are open: first those of which no request has

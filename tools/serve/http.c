@@ -1,18 +1,15 @@
 /* The HTTP server: who may use it, and its endpoints. No path of a request names a file. See serve.h. */
 #define _POSIX_C_SOURCE 200809L
-#include <arpa/inet.h>
 #include <errno.h>
 #include <jansson.h>
 #include <microhttpd.h>
-#include <netdb.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/socket.h>
 #include <time.h>
-#include <unistd.h>
 
+#include "system/files.h"
+#include "system/sockets.h"
 #include "numerics/checksum.h"
 #include "system/interrupt.h"
 #include "tools/cli/output.h"
@@ -260,11 +257,10 @@ static int too_large(uint64_t n, serve_error *e)
  * --host-name. */
 static int is_own(const char *host)
 {
-    unsigned char address[16];
     char name[256];
     const int is_6 = *host == '[';
     (void)snprintf(name, sizeof name, "%.*s", (int)strcspn(host + is_6, is_6 ? "]" : ":"), host + is_6);
-    return inet_pton(is_6 ? AF_INET6 : AF_INET, name, address) == 1 || !strcasecmp(name, "localhost") ||
+    return socket_is_address(name, is_6) || !strcasecmp(name, "localhost") ||
            (*serve_opt.names.text && cli_has_name(&serve_opt.names, name));
 }
 
@@ -319,7 +315,7 @@ static void on_connection(void *user, struct MHD_Connection *to, void **state, e
     serve_server *const v = user;
     http_request *const q = *state ? *state : calloc(1, sizeof *q);
     if (code == MHD_CONNECTION_NOTIFY_STARTED && q) {
-        const int fd = MHD_get_connection_info(to, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+        const gdn_socket fd = (gdn_socket)MHD_get_connection_info(to, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
         *q = (http_request){ .server = v, .to = to, .connection.fd = fd };
         *state = q;
         serve_connected(v, &q->connection);
@@ -391,7 +387,7 @@ static void on_completed(void *user, struct MHD_Connection *to, void **state, en
 static char *read_keys(const char *path)
 {
     enum { MOST = 65536 };
-    FILE *const f = fopen(path, "r");
+    FILE *const f = file_open(path, "r");
     char *const keys = calloc(1, MOST + 1);
     const size_t n = f && keys ? fread(keys, 1, MOST, f) : 0;
     if (f) (void)fclose(f);
@@ -405,36 +401,33 @@ static char *read_keys(const char *path)
 static void close_port(void *user)
 {
     const MHD_socket fd = MHD_quiesce_daemon(user);
-    if (fd != MHD_INVALID_SOCKET) (void)close(fd);
+    if (fd != MHD_INVALID_SOCKET) socket_close(fd);
 }
 
 static int serve(serve_server *v)
 {
-    const struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE };
-    struct addrinfo *address = NULL;
+    socket_address at;
     char port[16];
     (void)snprintf(port, sizeof port, "%lld", (long long)serve_opt.port);
-    const int unknown = getaddrinfo(serve_opt.host, port, &hints, &address);
+    const char *const unknown = socket_find(serve_opt.host, port, &at);
     if (unknown) {
-        (void)fprintf(stderr, "gdn serve: --host %s: %s\n", serve_opt.host, gai_strerror(unknown));
+        (void)fprintf(stderr, "gdn serve: --host %s: %s\n", serve_opt.host, unknown);
         return 1;
     }
-    const int is_6 = address->ai_family == AF_INET6;
-    v->local = is_6 ? IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)address->ai_addr)->sin6_addr)
-                    : ntohl(((const struct sockaddr_in *)address->ai_addr)->sin_addr.s_addr) >> 24 == 127;
+    v->local = at.is_local;
     const unsigned flags = MHD_USE_THREAD_PER_CONNECTION | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL |
-                           MHD_USE_ITC | (is_6 ? MHD_USE_IPv6 : 0);
+                           MHD_USE_ITC | (at.is_6 ? MHD_USE_IPv6 : 0);
     struct MHD_Daemon *const daemon = MHD_start_daemon(
-        flags, 0, NULL, NULL, on_request, v, MHD_OPTION_SOCK_ADDR, address->ai_addr, MHD_OPTION_CONNECTION_LIMIT,
+        flags, 0, NULL, NULL, on_request, v, MHD_OPTION_SOCK_ADDR, at.address, MHD_OPTION_CONNECTION_LIMIT,
         2 * (unsigned)(serve_opt.connections + v->reserve), MHD_OPTION_URI_LOG_CALLBACK, on_target, v,
         MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)serve_opt.timeout, MHD_OPTION_NOTIFY_COMPLETED, on_completed, v,
         MHD_OPTION_NOTIFY_CONNECTION, on_connection, v, MHD_OPTION_THREAD_STACK_SIZE, STACK_BYTES, MHD_OPTION_END);
-    freeaddrinfo(address);
+    socket_address_free(&at);
     if (!daemon) {
         (void)fprintf(stderr, "gdn serve: cannot listen at %s port %s: %s\n", serve_opt.host, port, strerror(errno));
         return 1;
     }
-    (void)printf("gdn serve: listening on http://%s%s%s:%d\n", is_6 ? "[" : "", serve_opt.host, is_6 ? "]" : "",
+    (void)printf("gdn serve: listening on http://%s%s%s:%d\n", at.is_6 ? "[" : "", serve_opt.host, at.is_6 ? "]" : "",
                  (int)MHD_get_daemon_info(daemon, MHD_DAEMON_INFO_BIND_PORT)->port);
     (void)output_flush();
     const int code = serve_loop(v, close_port, daemon);
@@ -447,11 +440,10 @@ int serve_run(run_session *s, const rt_sampling defaults[2])
     serve_server v = {
         .session = s, .defaults = { defaults[0], defaults[1] }, .started = (int64_t)time(NULL), .lock = GDN_MUTEX_INIT
     };
-    if (serve_limit_connections(&v)) return 1;
+    if (!sockets_begin() || serve_limit_connections(&v)) return 1;
     if (serve_opt.key_file && !(v.keys = read_keys(serve_opt.key_file))) return 1;
     if (!serve_name_model(&v)) return 1;
     gdn_condition_init(&v.work);
-    (void)signal(SIGPIPE, SIG_IGN);
     interrupt_catch();
     const int code = serve(&v);
     json_decref(v.said);

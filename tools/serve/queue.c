@@ -1,14 +1,12 @@
 /* The calls of clients, and the engine's loop. See serve.h. */
-#define _GNU_SOURCE /* POLLRDHUP */
 #include <errno.h>
 #include <jansson.h>
 #include <math.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <time.h>
 
+#include "system/sockets.h"
 #include "system/interrupt.h"
 #include "tools/serve/serve.h"
 
@@ -196,17 +194,9 @@ static void submit(serve_server *v, rt_scheduler *scheduler, serve_choice *c)
  * only: what is sent to it then tells. */
 static void look_at_client(serve_call *call)
 {
-#if defined(POLLRDHUP)
-    const short end = POLLRDHUP;
-    const int is_end = 1;
-#else /* an end behind bytes that are not read is not seen */
-    char byte;
-    const short end = POLLIN;
-    const int is_end = !call->half && !recv(call->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-#endif
-    struct pollfd at = { .fd = call->fd, .events = call->half || !is_end ? 0 : end };
-    if (call->gone || poll(&at, 1, 0) <= 0) return;
-    if (at.revents == end) call->half = call->probe = 1;
+    const socket_state state = call->gone ? SOCKET_OPEN : socket_look(call->fd, call->half);
+    if (state == SOCKET_OPEN) return;
+    if (state == SOCKET_HALF) call->half = call->probe = 1;
     else call->gone = 1;
     gdn_condition_signal(&call->news);
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "system/files.h"
 #include "tools/serve/values.h"
 
 static void set(json_t *object, const char *name, json_t *value) { (void)json_object_set_new(object, name, value); }
@@ -23,12 +24,12 @@ static json_t *joined(json_t *texts)
 {
     char *all = NULL;
     size_t n = 0;
-    FILE *const to = open_memstream(&all, &n);
+    FILE *const to = memory_open(&all, &n);
     for (size_t i = 0; to && i < json_array_size(texts); i++) {
         const json_t *const text = json_array_get(texts, i);
         (void)fwrite(json_string_value(text), 1, json_string_length(text), to);
     }
-    json_t *const made = to && !fclose(to) ? json_stringn(all, n) : NULL;
+    json_t *const made = to && memory_close(to, &all, &n) ? json_stringn(all, n) : NULL;
     free(all);
     json_decref(texts);
     return made;

@@ -9,6 +9,7 @@
 #ifndef GDN_TOOL_SERVE_H
 #define GDN_TOOL_SERVE_H
 
+#include "system/sockets.h"
 #include "system/system.h"
 #include "tools/run/run.h"
 
@@ -102,7 +103,7 @@ typedef struct serve_call {
     char id[48];
     int64_t created;
     double arrived; /* of run_now() */
-    int fd;         /* of the connection */
+    gdn_socket fd;  /* of the connection */
     struct serve_server *server;
     FILE *events; /* while they are written */
     char *out;    /* bytes of the answer, sent up to `sent` */
@@ -161,7 +162,7 @@ typedef struct serve_server {
 /* A connection. The server's lock protects it. */
 typedef struct serve_connection {
     struct serve_connection *next;
-    int fd;
+    gdn_socket fd;
     double since;       /* when it began to wait for a request; 0: it has a complete one                 */
     int begun, closing; /* the request's first line has come; the server closes the connection           */
 } serve_connection;
