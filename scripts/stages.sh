@@ -440,7 +440,10 @@ $(digest_of "$1" $plain "$folder/$1/bin/gdn" check $cases)"
 stage_windows() {
     sh scripts/deps.sh windows || skip "MinGW and wine cannot be installed"
     folder=$PWD/build-windows
-    export WINEPREFIX="$folder/wine" WINEDEBUG=-all
+    # Not in this tree: it has a link to /, which makers of archives follow.
+    WINEPREFIX=$(mktemp -d "${TMPDIR:-/tmp}/gdn-wine.XXXXXX")
+    trap 'WINEPREFIX="$WINEPREFIX" wineserver -k >/dev/null 2>&1 || true; rm -rf "$WINEPREFIX"' EXIT
+    export WINEPREFIX WINEDEBUG=-all PATH="$PATH:/usr/lib/wine"
     mkdir -p "$folder/headers"
     cp -R /usr/include/vulkan /usr/include/vk_video "$folder/headers" # no others of this system
     set -- "-DGDN_VULKAN_INCLUDE=$folder/headers" -DGDN_VULKAN=ON
@@ -455,7 +458,7 @@ stage_windows() {
     if grep -E 'vmov(ap[sd]|dqa(32|64)?) .*(%[yz]mm.*\(%rsp|\(%rsp.*%[yz]mm)' "$folder/code"; then return 1; fi
     for file in gdn.dll gdn.exe; do
         others=$(x86_64-w64-mingw32-objdump -p "$folder/bin/$file" | sed -n 's/.*DLL Name: //p' |
-            grep -vxE 'KERNEL32.dll|SHELL32.dll|msvcrt.dll|api-ms-win-core-synch-l1-2-0.dll|gdn.dll' || true)
+            grep -vxE 'KERNEL32.dll|SHELL32.dll|WS2_32.dll|msvcrt.dll|api-ms-win-core-synch-l1-2-0.dll|gdn.dll' || true)
         [ -z "$others" ] || { echo "test: $file needs $others"; return 1; }
     done
     x86_64-w64-mingw32-objdump -p "$folder/bin/gdn.dll" | sed -n 's/^\t\[ *[0-9]*\] gdn_/gdn_/p' | sort >"$folder/exports"

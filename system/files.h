@@ -17,9 +17,9 @@ const char *file_name(const char *path);
 int file_map(const char *path, const void **bytes, uint64_t *n);
 void file_unmap(const void *bytes, uint64_t n);
 
-/* A stream that is written to memory. memory_close() ends it: *text has *n bytes and a 0 behind them, to be freed; 0:
+/* A stream that is written to memory. stream_close() ends it: *text has *n bytes and a 0 behind them, to be freed; 0:
  * no memory, and *text may be freed. Until then *text and *n are not to be used. */
-FILE *memory_open(char **text, size_t *n);
-int memory_close(FILE *stream, char **text, size_t *n);
+FILE *stream_open(char **text, size_t *n);
+int stream_close(FILE *stream, char **text, size_t *n);
 
 #endif

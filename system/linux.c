@@ -8,31 +8,9 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
-const char *const gdn_cuda_libraries[] = { "libcuda.so.1", "libcuda.so", NULL };
-const char *const gdn_vulkan_libraries[] = { "libvulkan.so.1", "libvulkan.so", NULL };
-
-/* ---- Threads ---- */
-
 void gdn_thread_name(const char *name) { (void)pthread_setname_np(pthread_self(), name); }
-
-void gdn_condition_init(gdn_condition *condition)
-{
-    pthread_condattr_t monotonic; /* the system's time may be set back */
-    (void)pthread_condattr_init(&monotonic);
-    (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    (void)pthread_cond_init(condition, &monotonic);
-    (void)pthread_condattr_destroy(&monotonic);
-}
-
-int gdn_condition_wait_for(gdn_condition *condition, gdn_mutex *mutex, double seconds)
-{
-    const int64_t until = gdn_now() + (int64_t)(seconds * 1e9);
-    const struct timespec time = { (time_t)(until / 1000000000), (long)(until % 1000000000) };
-    return pthread_cond_timedwait(condition, mutex, &time) == 0;
-}
 
 /* ---- Processors ---- */
 

@@ -3,7 +3,6 @@
 #include "system/system.h"
 
 #include <dlfcn.h>
-#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -11,12 +10,46 @@
 #include <time.h>
 #include <unistd.h>
 
+const char *const gdn_cuda_libraries[] = { "libcuda.so.1", "libcuda.so", NULL };
+#if defined(__APPLE__)
+const char *const gdn_vulkan_libraries[] = { "libvulkan.1.dylib", "libvulkan.dylib", "libMoltenVK.dylib", NULL };
+#else
+const char *const gdn_vulkan_libraries[] = { "libvulkan.so.1", "libvulkan.so", NULL };
+#endif
+
 /* ---- Threads ---- */
 
 void gdn_mutex_init(gdn_mutex *mutex) { (void)pthread_mutex_init(mutex, NULL); }
 void gdn_mutex_destroy(gdn_mutex *mutex) { (void)pthread_mutex_destroy(mutex); }
 void gdn_mutex_lock(gdn_mutex *mutex) { (void)pthread_mutex_lock(mutex); }
 void gdn_mutex_unlock(gdn_mutex *mutex) { (void)pthread_mutex_unlock(mutex); }
+
+#if defined(__APPLE__) /* conditions have no clock, and wait for a time from now */
+void gdn_condition_init(gdn_condition *condition) { (void)pthread_cond_init(condition, NULL); }
+
+int gdn_condition_wait_for(gdn_condition *condition, gdn_mutex *mutex, double seconds)
+{
+    const int64_t ns = (int64_t)(seconds * 1e9);
+    const struct timespec time = { (time_t)(ns / 1000000000), (long)(ns % 1000000000) };
+    return pthread_cond_timedwait_relative_np(condition, mutex, &time) == 0;
+}
+#else
+void gdn_condition_init(gdn_condition *condition)
+{
+    pthread_condattr_t monotonic; /* the system's time may be set back */
+    (void)pthread_condattr_init(&monotonic);
+    (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    (void)pthread_cond_init(condition, &monotonic);
+    (void)pthread_condattr_destroy(&monotonic);
+}
+
+int gdn_condition_wait_for(gdn_condition *condition, gdn_mutex *mutex, double seconds)
+{
+    const int64_t until = gdn_now() + (int64_t)(seconds * 1e9);
+    const struct timespec time = { (time_t)(until / 1000000000), (long)(until % 1000000000) };
+    return pthread_cond_timedwait(condition, mutex, &time) == 0;
+}
+#endif
 
 void gdn_condition_destroy(gdn_condition *condition) { (void)pthread_cond_destroy(condition); }
 void gdn_condition_signal(gdn_condition *condition) { (void)pthread_cond_signal(condition); }

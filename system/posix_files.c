@@ -50,9 +50,9 @@ void file_unmap(const void *bytes, uint64_t n)
     if (n) (void)munmap(mapping, (size_t)n);
 }
 
-FILE *memory_open(char **text, size_t *n) { return open_memstream(text, n); }
+FILE *stream_open(char **text, size_t *n) { return open_memstream(text, n); }
 
-int memory_close(FILE *stream, char **text, size_t *n)
+int stream_close(FILE *stream, char **text, size_t *n)
 {
     (void)text, (void)n;
     return !fclose(stream);

@@ -59,7 +59,7 @@ void file_unmap(const void *bytes, uint64_t n)
 }
 
 /* A file that the system keeps in memory while there is room, and removes when it is closed. */
-FILE *memory_open(char **text, size_t *n)
+FILE *stream_open(char **text, size_t *n)
 {
     wchar_t folder[MAX_PATH + 1], name[MAX_PATH + 1];
     *text = NULL;
@@ -68,7 +68,7 @@ FILE *memory_open(char **text, size_t *n)
     return _wfopen(name, L"w+bTD");
 }
 
-int memory_close(FILE *stream, char **text, size_t *n)
+int stream_close(FILE *stream, char **text, size_t *n)
 {
     const long length = ftell(stream);
     char *const bytes = length >= 0 ? malloc((size_t)length + 1) : NULL;

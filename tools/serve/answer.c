@@ -113,11 +113,11 @@ static json_t *name_of(const serve_call *call, int32_t token)
     json_t *name = memchr(s.text, 0, s.bytes) ? NULL : json_stringn(s.text, s.bytes);
     char *text = NULL;
     size_t n = 0;
-    FILE *const to = name ? NULL : memory_open(&text, &n);
+    FILE *const to = name ? NULL : stream_open(&text, &n);
     if (!to) return name;
     (void)fputs("bytes:", to);
     for (uint64_t i = 0; i < s.bytes; i++) (void)fprintf(to, "\\x%02x", (unsigned char)s.text[i]);
-    if (memory_close(to, &text, &n)) name = json_stringn(text, n);
+    if (stream_close(to, &text, &n)) name = json_stringn(text, n);
     free(text);
     return name;
 }
@@ -332,12 +332,12 @@ static void add_bytes(serve_call *call, void (*add)(serve_call *), size_t least)
     free(call->out);
     call->sent = call->n_out = 0;
     call->out = NULL;
-    call->events = memory_open(&call->out, &call->n_out);
+    call->events = stream_open(&call->out, &call->n_out);
     for (long before = -1; call->events && !call->over && n != before && n < (long)least; n = ftell(call->events)) {
         before = n;
         add(call);
     }
-    if (!call->events || !memory_close(call->events, &call->out, &call->n_out)) call->over = -1;
+    if (!call->events || !stream_close(call->events, &call->out, &call->n_out)) call->over = -1;
 }
 
 char *serve_wait(serve_call *call, serve_error *e)

@@ -83,7 +83,7 @@ static json_t *content_of(json_t *message, const char *where, serve_error *e)
     if (!json_is_array(content)) return content;
     char *all = NULL;
     size_t n = 0;
-    FILE *const to = memory_open(&all, &n);
+    FILE *const to = stream_open(&all, &n);
     for (size_t i = 0; to && !e->status && i < json_array_size(content); i++) {
         const char *type = "", *text = "";
         size_t bytes = 0;
@@ -94,7 +94,7 @@ static json_t *content_of(json_t *message, const char *where, serve_error *e)
             (void)serve_fail(e, 400, "unsupported_parameter", "messages", "%scontent: parts of type text are supported",
                              where);
     }
-    if ((!to || !memory_close(to, &all, &n)) && !e->status) (void)serve_fail(e, 500, NULL, NULL, "out of memory");
+    if ((!to || !stream_close(to, &all, &n)) && !e->status) (void)serve_fail(e, 500, NULL, NULL, "out of memory");
     if (!e->status) (void)json_object_set_new(message, "content", json_stringn(all, n));
     free(all);
     return e->status ? NULL : serve_member(message, "content");
@@ -201,12 +201,12 @@ static gdn_status add_beginning(const rt_tokenizer *t, const rt_message *m, rt_c
     char *text = NULL;
     size_t n = 0;
     int64_t added = 0;
-    FILE *const to = memory_open(&text, &n);
+    FILE *const to = stream_open(&text, &n);
     if (to && m->reasoning) (void)fwrite(m->reasoning, 1, m->n_reasoning, to);
     if (to && prompt->thinks) (void)fputs("\n</think>\n\n", to);
     if (to) (void)fwrite(m->text, 1, m->bytes, to);
     int32_t *const all =
-        to && memory_close(to, &text, &n) ? rt_calloc((uint64_t)prompt->n + n + 1, sizeof *all, "a prompt") : NULL;
+        to && stream_close(to, &text, &n) ? rt_calloc((uint64_t)prompt->n + n + 1, sizeof *all, "a prompt") : NULL;
     gdn_status status = all ? GDN_OK : GDN_OUT_OF_MEMORY;
     if (all) memcpy(all, prompt->tokens, (size_t)prompt->n * sizeof *all);
     if (all) status = rt_tokenize(t, text, n, 0, all + prompt->n, (int64_t)n, &added);
@@ -535,12 +535,12 @@ static json_t *text_of_tokens(const serve_server *v, const int32_t *tokens, int6
 {
     char *bytes = NULL;
     size_t n_bytes = 0;
-    FILE *const to = memory_open(&bytes, &n_bytes);
+    FILE *const to = stream_open(&bytes, &n_bytes);
     for (int64_t i = 0; to && i < n; i++) {
         const rt_string s = rt_token_bytes(v->session->tokenizer, tokens[i]);
         if (s.bytes) (void)fwrite(s.text, 1, s.bytes, to);
     }
-    json_t *const text = to && memory_close(to, &bytes, &n_bytes) ? serve_text(bytes, n_bytes) : NULL;
+    json_t *const text = to && stream_close(to, &bytes, &n_bytes) ? serve_text(bytes, n_bytes) : NULL;
     free(bytes);
     return text;
 }

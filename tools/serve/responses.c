@@ -24,12 +24,12 @@ static json_t *joined(json_t *texts)
 {
     char *all = NULL;
     size_t n = 0;
-    FILE *const to = memory_open(&all, &n);
+    FILE *const to = stream_open(&all, &n);
     for (size_t i = 0; to && i < json_array_size(texts); i++) {
         const json_t *const text = json_array_get(texts, i);
         (void)fwrite(json_string_value(text), 1, json_string_length(text), to);
     }
-    json_t *const made = to && memory_close(to, &all, &n) ? json_stringn(all, n) : NULL;
+    json_t *const made = to && stream_close(to, &all, &n) ? json_stringn(all, n) : NULL;
     free(all);
     json_decref(texts);
     return made;

@@ -132,7 +132,7 @@ char *serve_metrics(serve_server *v)
 {
     char *text = NULL;
     size_t n = 0;
-    FILE *const f = memory_open(&text, &n);
+    FILE *const f = stream_open(&text, &n);
     if (!f) return NULL;
     gdn_mutex_lock(&v->lock);
     put_metric(f, "requests_total", "Requests for texts that were accepted", (int64_t)v->n_calls);
@@ -154,6 +154,6 @@ char *serve_metrics(serve_server *v)
     put_answers(f, v);
     for (int i = 0; i < SERVE_HISTOGRAMS; i++) put_histogram(f, v, i);
     gdn_mutex_unlock(&v->lock);
-    (void)memory_close(f, &text, &n);
+    (void)stream_close(f, &text, &n);
     return text;
 }
