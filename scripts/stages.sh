@@ -364,6 +364,10 @@ stage_macos() {
         file -L "$folder/$machine/bin/gdn" "$folder/$machine/libgdn.dylib" | tee "$folder/what"
         [ "$(grep -c 'Mach-O 64-bit' "$folder/what")" = 2 ]
     done
+    if [ -n "$GDN_TEST_FULL" ]; then
+        python3 scripts/universal.py "$folder/libgdn.dylib" "$folder/aarch64/libgdn.dylib" "$folder/x86_64/libgdn.dylib"
+        file "$folder/libgdn.dylib" | grep 'universal binary with 2 architectures'
+    fi
     freebsd=
     [ -n "$GDN_TEST_FULL" ] || freebsd="--target gdn" # the library; --full: the tool too
     # FreeBSD's C library is among zig's. It has the same room for the system as macOS.
