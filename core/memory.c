@@ -10,6 +10,9 @@ static gdn_status check_access(const gdn_context *ctx, const gdn_span *span, uin
     if (!ctx) return gdn_fail(GDN_INVALID_ARGUMENT, "ctx is NULL");
     if (!span || !span->data) return gdn_fail(GDN_INVALID_ARGUMENT, "%s is NULL", span ? "span->data" : "span");
     if (!host && bytes) return gdn_fail(GDN_INVALID_ARGUMENT, "%s is NULL", host_name);
+    if (bytes != (size_t)bytes)
+        return gdn_fail(GDN_INVALID_ARGUMENT, "bytes is %llu, more than this process has addresses for",
+                        (unsigned long long)bytes);
     if (span->bytes && (offset > span->bytes || bytes > span->bytes - offset))
         return gdn_fail(GDN_INVALID_ARGUMENT, "offset %llu and bytes %llu leave the span, which has %llu bytes",
                         (unsigned long long)offset, (unsigned long long)bytes, (unsigned long long)span->bytes);
