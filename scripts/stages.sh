@@ -445,7 +445,7 @@ stage_windows() {
     sh scripts/deps.sh windows || skip "MinGW and wine cannot be installed"
     folder=$PWD/build-windows
     # Not in this tree: it has a link to /, which makers of archives follow.
-    WINEPREFIX=$(mktemp -d "${TMPDIR:-/tmp}/gdn-wine.XXXXXX")
+    WINEPREFIX=$(mktemp -d)
     trap 'WINEPREFIX="$WINEPREFIX" wineserver -k >/dev/null 2>&1 || true; rm -rf "$WINEPREFIX"' EXIT
     export WINEPREFIX WINEDEBUG=-all PATH="$PATH:/usr/lib/wine"
     mkdir -p "$folder/headers"

@@ -36,7 +36,7 @@ logged() { "$@" >"$work/log" 2>&1 || { tail -n 30 "$work/log"; fail "failed: $*"
 sh scripts/deps.sh build vulkan wheels
 jobs=$(nproc)
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
-work=$(mktemp -d "${TMPDIR:-/var/tmp}/gdn-wheels.XXXXXX")
+work=$(mktemp -d -p "${TMPDIR:-/var/tmp}")
 trap 'rm -rf --one-file-system "$work"' EXIT
 unset CMAKE_C_COMPILER_LAUNCHER CMAKE_CXX_COMPILER_LAUNCHER # each build has a folder of its own, so ccache would find nothing
 export SOURCE_DATE_EPOCH CMAKE_BUILD_PARALLEL_LEVEL="$jobs" CMAKE_GENERATOR=Ninja PYTHONDONTWRITEBYTECODE=1

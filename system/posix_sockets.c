@@ -2,9 +2,6 @@
 #define _GNU_SOURCE /* POLLRDHUP */
 #include "system/sockets.h"
 
-#include <arpa/inet.h>
-#include <netdb.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -44,25 +41,4 @@ socket_state socket_look(gdn_socket socket, int half)
     struct pollfd at = { .fd = (int)socket, .events = half || !is_end ? 0 : end };
     if (poll(&at, 1, 0) <= 0) return SOCKET_OPEN;
     return at.revents == end ? SOCKET_HALF : SOCKET_GONE;
-}
-
-const char *socket_find(const char *host, const char *port, socket_address *found)
-{
-    const struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE };
-    struct addrinfo *list = NULL;
-    const int unknown = getaddrinfo(host, port, &hints, &list);
-    if (unknown) return gai_strerror(unknown);
-    const int is_6 = list->ai_family == AF_INET6;
-    *found = (socket_address){ list->ai_addr, is_6, 0, list };
-    found->is_local = is_6 ? IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)list->ai_addr)->sin6_addr)
-                           : ntohl(((const struct sockaddr_in *)list->ai_addr)->sin_addr.s_addr) >> 24 == 127;
-    return NULL;
-}
-
-void socket_address_free(socket_address *found) { freeaddrinfo(found->list); }
-
-int socket_is_address(const char *text, int is_6)
-{
-    unsigned char address[16];
-    return inet_pton(is_6 ? AF_INET6 : AF_INET, text, address) == 1;
 }

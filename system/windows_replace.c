@@ -1,6 +1,6 @@
-/* See replace.h. A file that is open here and shared with nobody is the lock. */
+/* See replace_files.h. A file that is open here and shared with nobody is locked. */
 #define WIN32_LEAN_AND_MEAN
-#include "system/replace.h"
+#include "system/replace_files.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -19,8 +19,7 @@ static char *narrow(const wchar_t *wide)
     return text;
 }
 
-/* The path without symbolic links. NULL: what it names is no regular file, or there is no memory. */
-static char *resolve(const char *path)
+char *replace_resolve(const char *path)
 {
     wchar_t wide[GDN_WIDE_PATH], final[GDN_WIDE_PATH];
     errno = ENOENT;
@@ -38,91 +37,27 @@ static char *resolve(const char *path)
     return n && n < GDN_WIDE_PATH ? narrow(final) : NULL;
 }
 
-/* Opens the file beside. errno is EWOULDBLOCK if another process has it. */
-static HANDLE open_beside(const char *beside)
+int replace_open(const char *beside)
 {
     wchar_t wide[GDN_WIDE_PATH];
     errno = ENOENT;
-    if (!windows_wide(beside, wide)) return INVALID_HANDLE_VALUE;
+    if (!windows_wide(beside, wide)) return -1;
     const HANDLE file = CreateFileW(wide, GENERIC_WRITE | DELETE, 0, NULL, CREATE_ALWAYS, FILE_ATTRIBUTE_NORMAL, NULL);
     if (file == INVALID_HANDLE_VALUE) errno = windows_errno(wide);
-    return file;
+    const int fd = file == INVALID_HANDLE_VALUE ? -1 : _open_osfhandle((intptr_t)file, _O_BINARY);
+    if (file != INVALID_HANDLE_VALUE && fd < 0) (void)CloseHandle(file);
+    return fd;
 }
 
-/* Opens PATH and the ending. Waits at most some seconds while another process has it. *beside is NULL if it failed. */
-static HANDLE lock_beside(const char *path, const char *ending, int seconds, char **beside)
-{
-    const size_t n = strlen(path), n_ending = strlen(ending) + 1;
-    *beside = malloc(n + n_ending);
-    if (!*beside) return INVALID_HANDLE_VALUE;
-    memcpy(*beside, path, n);
-    memcpy(*beside + n, ending, n_ending);
-    HANDLE file = open_beside(*beside);
-    for (int i = 0; file == INVALID_HANDLE_VALUE && errno == EWOULDBLOCK && i < 20 * seconds; i++) {
-        Sleep(50);
-        file = open_beside(*beside);
-    }
-    if (file != INVALID_HANDLE_VALUE) return file;
-    const int why = errno;
-    free(*beside);
-    *beside = NULL;
-    errno = why;
-    return file;
-}
+void replace_allow(int fd, const char *path) { (void)fd, (void)path; } /* it has those of its folder */
 
-int replace_begin(replacement *r, const char *path, int seconds)
+/* A name that another file has is taken from it. */
+int replace_rename(int fd, const char *beside, const char *path)
 {
-    *r = (replacement){ .path = resolve(path) };
-    const HANDLE file = r->path ? lock_beside(r->path, ".part", seconds, &r->beside) : INVALID_HANDLE_VALUE;
-    const int descriptor = r->beside ? _open_osfhandle((intptr_t)file, _O_BINARY) : -1;
-    r->file = descriptor >= 0 ? _fdopen(descriptor, "wb") : NULL;
-    if (r->file) return 1;
-    const int why = errno;
-    if (descriptor >= 0) (void)_close(descriptor);
-    else if (r->beside) (void)CloseHandle(file);
-    free(r->beside);
-    free(r->path);
-    errno = why;
-    return 0;
-}
-
-int file_lock_take(file_lock *lock, const char *path, int seconds)
-{
-    char *const resolved = resolve(path);
-    const HANDLE file = resolved ? lock_beside(resolved, ".lock", seconds, &lock->beside) : INVALID_HANDLE_VALUE;
-    const int why = errno;
-    free(resolved);
-    if (lock->beside) lock->fd = _open_osfhandle((intptr_t)file, _O_BINARY);
-    errno = why;
-    return lock->beside != NULL;
-}
-
-static int remove_open(HANDLE file)
-{
-    FILE_DISPOSITION_INFO end = { TRUE };
-    return SetFileInformationByHandle(file, FileDispositionInfo, &end, sizeof end) != 0;
-}
-
-void file_lock_free(file_lock *lock)
-{
-    if (!lock->beside) return;
-    (void)remove_open((HANDLE)_get_osfhandle(lock->fd));
-    (void)_close(lock->fd);
-    free(lock->beside);
-    lock->beside = NULL;
-}
-
-const char *replace_error(void)
-{
-    if (errno == EINVAL) return "it is no regular file";
-    return errno == EWOULDBLOCK ? "another gdn is using this file" : strerror(errno);
-}
-
-/* Gives the open file the path's name, whether the path has a file or not. */
-static int rename_open(HANDLE file, const char *path)
-{
+    const HANDLE file = (HANDLE)_get_osfhandle(fd);
+    (void)beside;
     wchar_t wide[GDN_WIDE_PATH];
-    if (!windows_wide(path, wide)) return 0;
+    if (!windows_wide(path, wide) || !FlushFileBuffers(file)) return 0;
     const size_t bytes = wcslen(wide) * sizeof *wide;
     FILE_RENAME_INFO *const to = calloc(1, sizeof *to + bytes);
     if (!to) return 0;
@@ -135,15 +70,15 @@ static int rename_open(HANDLE file, const char *path)
     return good;
 }
 
-int replace_end(replacement *r, int good)
+int replace_sync_folder(const char *path)
 {
-    int why = good ? 0 : errno;
-    const HANDLE file = (HANDLE)_get_osfhandle(_fileno(r->file));
-    if (good && (fflush(r->file) || !FlushFileBuffers(file) || !rename_open(file, r->path))) why = errno ? errno : EIO;
-    if (!good || why) (void)remove_open(file);
-    (void)fclose(r->file);
-    free(r->beside);
-    free(r->path);
-    errno = why;
-    return good && !why;
+    (void)path;
+    return 1;
+}
+
+void replace_remove(int fd, const char *beside)
+{
+    FILE_DISPOSITION_INFO end = { TRUE };
+    (void)beside;
+    (void)SetFileInformationByHandle((HANDLE)_get_osfhandle(fd), FileDispositionInfo, &end, sizeof end);
 }

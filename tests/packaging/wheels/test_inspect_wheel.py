@@ -34,7 +34,7 @@ class System:
 
     def library(self, folder, body="", options=(), leave_out=(), target=None, debug="-g0"):
         """The library's bytes. Of each function that is not left out there is an empty one."""
-        source, made = folder / "stub.c", folder / self.name
+        source, made = folder / "library.c", folder / self.name
         keyword = "__declspec(dllexport)" if self.name.endswith(".dll") else '__attribute__((visibility("default")))'
         source.write_text(body.replace("EXPORT", keyword) +
                           "".join(f"{keyword} void {name}(void) {{}}\n" for name in FUNCTIONS if name not in leave_out))
