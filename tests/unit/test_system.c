@@ -159,7 +159,8 @@ static void pages(void)
 }
 
 /* A name of characters that no 8-bit code page has together. */
-static const char name[] = "test_system \xc3\xbc \xe2\x98\x83 \xd0\xb6.tmp";
+#define NAME "test_system \xc3\xbc \xe2\x98\x83 \xd0\xb6.tmp"
+static const char name[] = NAME;
 
 static void is_content(const char *wanted)
 {
@@ -197,12 +198,14 @@ static void files(void)
     NEED(replace_begin(&r, name, 0) && fputs("not this", r.file) >= 0);
     REQUIRE(!replace_end(&r, 0));
     is_content("new");
+    REQUIRE(file_map(NAME ".part", &bytes, &n) == ENOENT);
     file_lock lock = { 0 }, other = { 0 };
     REQUIRE(file_lock_take(&lock, name, 0));
     REQUIRE(!file_lock_take(&other, name, 0) && errno == EWOULDBLOCK, "%s", replace_error());
     file_lock_free(&lock);
     REQUIRE(file_lock_take(&other, name, 0));
     file_lock_free(&other);
+    REQUIRE(file_map(NAME ".lock", &bytes, &n) == ENOENT);
     REQUIRE(file_map(".", &bytes, &n) == EINVAL && !replace_begin(&r, ".", 0));
     REQUIRE(file_map("no such file", &bytes, &n) == ENOENT);
     (void)remove(name);
