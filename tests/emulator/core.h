@@ -32,12 +32,23 @@ typedef struct simt_site {
 } simt_site;
 
 /* What a thread waits in: the block's barrier, or what lanes of a warp do together. */
-enum simt_op { SIMT_OP_NONE, SIMT_OP_BARRIER, SIMT_OP_SYNC, SIMT_OP_SHUFFLE, SIMT_OP_BALLOT, SIMT_OP_MMA };
+enum simt_op {
+    SIMT_OP_NONE,
+    SIMT_OP_BARRIER,
+    SIMT_OP_SYNC,
+    SIMT_OP_SHUFFLE,
+    SIMT_OP_BALLOT,
+    SIMT_OP_MMA,
+    SIMT_OP_MMA_F16
+};
 
-/* What a lane has of a product of matrices of signed bytes, 16 x 32 by 32 x 8: mma.m16n8k32. The value of SIMT_OP_MMA
- * is its address. */
+/* What a lane has of a product of matrices: of signed bytes, 16 x 32 by 32 x 8 (mma.m16n8k32), or of binary16,
+ * 16 x 16 by 16 x 8 (mma.m16n8k16). The value of SIMT_OP_MMA and SIMT_OP_MMA_F16 is its address. */
 typedef struct simt_mma {
-    int32_t c[4]; /* rows lane / 4 and 8 more, columns 2 (lane % 4) and the next; the product is added */
+    union {
+        int32_t s32[4];
+        float f32[4];
+    } c; /* rows lane / 4 and 8 more, columns 2 (lane % 4) and the next; the product is added */
     uint32_t a[4], b[2];
 } simt_mma;
 

@@ -194,9 +194,17 @@ template <class T> static inline T __shfl_down_sync(unsigned mask, T value, unsi
  */
 static inline void __mma_m16n8k32_s8(int (&c)[4], const uint4 &a, uint2 b, SIMT_SITE)
 {
-    simt_mma x = { { c[0], c[1], c[2], c[3] }, { a.x, a.y, a.z, a.w }, { b.x, b.y } };
+    simt_mma x = { { { c[0], c[1], c[2], c[3] } }, { a.x, a.y, a.z, a.w }, { b.x, b.y } };
     (void)simt_lanes(SIMT_OP_MMA, 0xffffffffu, (uint64_t)(uintptr_t)&x, 0, SIMT_HERE);
-    memcpy(c, x.c, sizeof x.c);
+    memcpy(c, x.c.s32, sizeof c);
+}
+/* mma.sync.m16n8k16 of binary16, which are added in binary32. */
+static inline void __mma_m16n8k16_f16(float (&c)[4], const uint4 &a, uint2 b, SIMT_SITE)
+{
+    simt_mma x = { {}, { a.x, a.y, a.z, a.w }, { b.x, b.y } };
+    memcpy(x.c.f32, c, sizeof c);
+    (void)simt_lanes(SIMT_OP_MMA_F16, 0xffffffffu, (uint64_t)(uintptr_t)&x, 0, SIMT_HERE);
+    memcpy(c, x.c.f32, sizeof c);
 }
 
 #undef SIMT_SITE

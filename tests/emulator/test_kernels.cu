@@ -47,6 +47,18 @@ GDN_KERNEL(try_mode, test_params, 256)
             const int i = (int)row + n / 2 * 8, j = (int)quad * 2 + n % 2;
             r += c[n] == 1 - (i + 1) * (2 * i + j);
         }
+        // Of binary16: row i of a has 1024 + i at i, and b[k][j] = 1024 + k + j.
+        for (unsigned n = 0; n < 4; n++) {
+            const unsigned of = row + n % 2 * 8, k = 8 * (n / 2) + 2 * quad;
+            a[n] = of / 2 == k / 2 ? (0x6400u + of) << of % 2 * 16 : 0;
+        }
+        for (unsigned n = 0; n < 2; n++) b[n] = 0x64016400u + (8 * n + 2 * quad + row) * 0x00010001u;
+        float f[4] = { 1, 1, 1, 1 };
+        __mma_m16n8k16_f16(f, make_uint4(a[0], a[1], a[2], a[3]), make_uint2(b[0], b[1]));
+        for (int n = 0; n < 4; n++) {
+            const int i = (int)row + n / 2 * 8, j = (int)quad * 2 + n % 2;
+            r += f[n] == (float)(1 + (1024 + i) * (1024 + i + j));
+        }
         break;
     }
 
@@ -93,6 +105,13 @@ GDN_KERNEL(try_mode, test_params, 256)
             __mma_m16n8k32_s8(c, make_uint4(0, 0, 0, 0), make_uint2(0, 0));
         }
         break;
+
+    case SUM_ROUNDS: {
+        float c[4] = { 0x1p24f, 0, 0, 0 }; // and 1
+        __mma_m16n8k16_f16(c, make_uint4(0x3c00, 0, 0, 0), make_uint2(lane % 4 ? 0 : 0x3c00, 0));
+        r = c[0];
+        break;
+    }
 
     case UNWRITTEN: r = box[t % 64]; break;
     case BEHIND_ALLOCATION: p.out[p.n + t] = 1; break;

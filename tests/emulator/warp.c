@@ -2,42 +2,61 @@
 #include "tests/emulator/check.h"
 #include "tests/emulator/core_internal.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 static simt_mma *fragment(const simt_warp *warp, int lane) { return (simt_mma *)(uintptr_t)warp->threads[lane].value; }
 
-/* Element k of row `row` of a, and of column `column` of b. */
-static int8_t of_a(const simt_warp *warp, int row, int k)
+static double of_binary16(uint32_t bits)
 {
-    return (int8_t)(fragment(warp, row % 8 * 4 + k % 16 / 4)->a[row / 8 + k / 16 * 2] >> k % 4 * 8);
-}
-static int8_t of_b(const simt_warp *warp, int column, int k)
-{
-    return (int8_t)(fragment(warp, column * 4 + k % 16 / 4)->b[k / 16] >> k % 4 * 8);
+    const int exponent = bits >> 10 & 31, fraction = bits & 1023;
+    const double magnitude = exponent == 31
+                                 ? (fraction ? NAN : INFINITY)
+                                 : ldexp(exponent ? 1024 + fraction : fraction, (exponent ? exponent : 1) - 25);
+    return bits & 0x8000 ? -magnitude : magnitude;
 }
 
-static void multiply(const simt_warp *warp)
+/* Element k of a row of a, or of a column of b. A word has four of them, or two of binary16. */
+static double element(const simt_warp *warp, int f16, int of_b, int line, int k)
 {
-    int8_t a[16][32], b[8][32];
-    for (int k = 0; k < 32; k++) {
-        for (int row = 0; row < 16; row++) a[row][k] = of_a(warp, row, k);
-        for (int column = 0; column < 8; column++) b[column][k] = of_b(warp, column, k);
+    const int in_word = f16 ? 2 : 4, word = k / (4 * in_word);
+    const simt_mma *x = fragment(warp, line % 8 * 4 + k / in_word % 4);
+    const uint32_t bits = (of_b ? x->b[word] : x->a[line / 8 + 2 * word]) >> k % in_word * (32 / in_word);
+    return f16 ? of_binary16(bits) : (int8_t)bits;
+}
+
+/* Devices add binary16 in an order of their own. So a sum that is not exact is a fault here. */
+static void multiply(const simt_warp *warp, int f16)
+{
+    const int n = f16 ? 16 : 32;
+    double a[16][32], b[8][32];
+    for (int k = 0; k < n; k++) {
+        for (int row = 0; row < 16; row++) a[row][k] = element(warp, f16, 0, row, k);
+        for (int column = 0; column < 8; column++) b[column][k] = element(warp, f16, 1, column, k);
     }
     for (int lane = 0; lane < 32; lane++)
-        for (int i = 0; i < 4; i++)
-            for (int k = 0; k < 32; k++)
-                fragment(warp, lane)->c[i] += a[lane / 4 + i / 2 * 8][k] * b[lane % 4 * 2 + i % 2][k];
+        for (int i = 0; i < 4; i++) {
+            simt_mma *x = fragment(warp, lane);
+            double sum = f16 ? x->c.f32[i] : x->c.s32[i];
+            for (int k = 0; k < n; k++) sum += a[lane / 4 + i / 2 * 8][k] * b[lane % 4 * 2 + i % 2][k];
+            if (f16) x->c.f32[i] = (float)sum;
+            else x->c.s32[i] = (int32_t)(int64_t)sum;
+            if (f16 && !(x->c.f32[i] == sum))
+                simt_fault("%s:%d: a sum of products of binary16, %g, is not exact", warp->threads[lane].site.file,
+                           warp->threads[lane].site.line, sum);
+        }
 }
 
 /* All of `lanes` are here: each gets its result. */
 static void complete(simt_warp *warp, uint32_t lanes, enum simt_op op)
 {
     uint64_t all = 0;
-    if (op == SIMT_OP_MMA && lanes != 0xffffffffu)
+    const int matrices = op == SIMT_OP_MMA || op == SIMT_OP_MMA_F16;
+    if (matrices && lanes != 0xffffffffu)
         simt_fault("%s:%d: lanes %08x multiply matrices, and all 32 have to", simt_self->site.file,
                    simt_self->site.line, lanes);
-    if (op == SIMT_OP_MMA) multiply(warp);
+    if (matrices) multiply(warp, op == SIMT_OP_MMA_F16);
     for (uint32_t left = lanes; left; left &= left - 1) {
         const int l = __builtin_ctz(left);
         all |= (uint64_t)(warp->threads[l].value != 0) << l;
@@ -117,8 +136,8 @@ void simt_warp_exit(simt_thread *thread)
 /* ---- Where threads are, for messages: the first that waits, the first that waits elsewhere ---- */
 void simt_describe(char *text, size_t size)
 {
-    static const char *const names[] = { "",          "__syncthreads", "__syncwarp",
-                                         "a shuffle", "a vote",        "a product of matrices" };
+    static const char *const names[] = { "",       "__syncthreads",         "__syncwarp",           "a shuffle",
+                                         "a vote", "a product of matrices", "a product of matrices" };
     const simt_thread *first = NULL;
     unsigned returned = 0, told = 0;
     size_t used = 0;
