@@ -31,6 +31,7 @@ typedef enum gdn_refusal {
     GDN_REFUSED_NOT,
     GDN_REFUSED_FORM,       /* the chunked form                                              */
     GDN_REFUSED_GATE,       /* CUDA: the chunked form with a gate per key channel            */
+    GDN_REFUSED_DIGITS,     /* CUDA: products of digits are not exact on the device         */
     GDN_REFUSED_BLOCKS,     /* more thread blocks than a grid can have                       */
     GDN_REFUSED_HEADS,      /* CUDA: more heads than one dimension of a grid can have        */
     GDN_REFUSED_TYPES,      /* Vulkan: the device has no 16-bit storage                      */

@@ -26,6 +26,11 @@ static void explain(const void *device, const gdn_problem *problem, const gdn_pl
                        "gate is %d (GDN_GATE_CHANNEL) and chunked is given; the cuda backend has the chunked form with "
                        "GDN_GATE_SCALAR (0)",
                        (int)p->gate);
+    else if (plan->refused == GDN_REFUSED_DIGITS)
+        (void)snprintf(
+            reason, GDN_REASON_MAX,
+            "chunked is given; sums of products of digits are wrong on this device, by mma.sync of s8 and of "
+            "f16 or of what GDN_CUDA_DIGITS says");
     else
         (void)snprintf(reason, GDN_REASON_MAX, "n_heads_v is %d; a CUDA grid has at most %d of them", (int)p->n_heads_v,
                        GDN_CUDA_MAX_BLOCKS_YZ);

@@ -71,7 +71,9 @@ template <int DIGITS> GDN_INLINE uint32_t word_of(const int (&n)[4], int a)
     return word;
 }
 
-// ---- Products: 16 rows by 32 elements, with columns of 8 channels.
+// ---- Products: 16 rows by 32 elements, with columns of 8 channels. Tensor cores take the digits as s8 and add them in
+// int, or take them as f16 and add them in float. All sums are below 2^24, so both are exact and give the same bits.
+// A device uses what has passed its probe (cuda/digits.c). SUM is int or float.
 GDN_INLINE void mma(int (&c)[4], const uint4 &a, uint2 b)
 {
 #if !defined(__CUDACC__)
@@ -89,14 +91,62 @@ GDN_INLINE void mma(int (&c)[4], const uint4 &a, uint2 b)
 #endif
 }
 
+// Digits 2 half and 2 half + 1 of a word as f16: a digit's byte with its top bit flipped is the last of 1152 + digit.
+GDN_INLINE uint32_t to_halves(uint32_t word, int half)
+{
+#if defined(__CUDA_ARCH__)
+    uint32_t halves;
+    asm("sub.rn.f16x2 %0, %1, %2;"
+        : "=r"(halves)
+        : "r"(__byte_perm(word ^ 0x80808080u, 0x64u, half ? 0x4342 : 0x4140)), "r"(0x64806480u));
+    return halves;
+#else
+    return to_f16((float)(int8_t)(word >> 16 * half)) | to_f16((float)(int8_t)(word >> 16 * half >> 8)) << 16;
+#endif
+}
+GDN_INLINE void mma(float (&c)[4], const uint4 &a, uint2 b)
+{
+#if !defined(__CUDACC__)
+    __mma_m16n8k16_f16(c, a, b);
+#elif defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b.x), "r"(b.y));
+#elif defined(__CUDA_ARCH__) // sm_75 has half of it
+    const unsigned rows[4] = { a.x, a.y, a.z, a.w }, columns[2] = { b.x, b.y };
+    for (int i = 0; i < 2; i++)
+        asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5}, {%6}, {%0,%1,%2,%3};"
+                     : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+                     : "r"(rows[2 * i]), "r"(rows[2 * i + 1]), "r"(columns[i]));
+#endif
+}
+
+// A lane's digits as mma takes them: 32 elements for s8, twice 16 for f16. The order of a sum's elements is free. So a
+// word's digits 0 and 1 are elements 2 (lane % 4) and the next, and 2 and 3 are those 8 behind them.
+template <class SUM> constexpr int PARTS_OF = 1;
+template <> constexpr int PARTS_OF<float> = 2;
+GDN_INLINE void convert(const uint4 &x, uint4 (&a)[1]) { a[0] = x; }
+GDN_INLINE void convert(uint2 x, uint2 (&b)[1]) { b[0] = x; }
+GDN_INLINE void convert(const uint4 &x, uint4 (&a)[2])
+{
+    a[0] = make_uint4(to_halves(x.x, 0), to_halves(x.y, 0), to_halves(x.x, 1), to_halves(x.y, 1));
+    a[1] = make_uint4(to_halves(x.z, 0), to_halves(x.w, 0), to_halves(x.z, 1), to_halves(x.w, 1));
+}
+GDN_INLINE void convert(uint2 x, uint2 (&b)[2])
+{
+    b[0] = make_uint2(to_halves(x.x, 0), to_halves(x.x, 1));
+    b[1] = make_uint2(to_halves(x.y, 0), to_halves(x.y, 1));
+}
+
 // Row and column of number i of a lane's four.
 GDN_INLINE int row_of(int i) { return lane() / 4 + i / 2 * 8; }
 GDN_INLINE int column_of(int i) { return lane() % 4 * 2 + i % 2; }
 
-template <int DIGITS> struct Sums {
-    int z[DIGITS][4];
+template <class SUM, int DIGITS> struct Sums {
+    SUM z[DIGITS][4];
 };
-template <int DIGITS> GDN_INLINE void clear(Sums<DIGITS> &sums)
+template <class SUM, int DIGITS> GDN_INLINE void clear(Sums<SUM, DIGITS> &sums)
 {
 #pragma unroll
     for (int m = 0; m < DIGITS; m++)
@@ -104,34 +154,41 @@ template <int DIGITS> GDN_INLINE void clear(Sums<DIGITS> &sums)
         for (int i = 0; i < 4; i++) sums.z[m][i] = 0;
 }
 // Adds the products of 32 elements.
-template <int DIGITS>
-GDN_INLINE void multiply(Sums<DIGITS> &sums, const uint4 (&rows)[DIGITS], const uint2 (&columns)[DIGITS])
+template <class SUM, int DIGITS, int PARTS>
+GDN_INLINE void multiply(Sums<SUM, DIGITS> &sums, const uint4 (&rows)[DIGITS][PARTS],
+                         const uint2 (&columns)[DIGITS][PARTS])
 {
 #pragma unroll
     for (int x = 0; x < DIGITS; x++)
 #pragma unroll
-        for (int y = 0; x + y < DIGITS; y++) mma(sums.z[x + y], rows[x], columns[y]);
+        for (int y = 0; x + y < DIGITS; y++)
+#pragma unroll
+            for (int i = 0; i < PARTS; i++) mma(sums.z[x + y], rows[x][i], columns[y][i]);
 }
-template <int DIGITS> GDN_INLINE float dot_of(const Sums<DIGITS> &sums, int i)
+template <class SUM, int DIGITS> GDN_INLINE float dot_of(const Sums<SUM, DIGITS> &sums, int i)
 {
-    const int z[GDN_MOST_DIGITS] = { sums.z[0][i], sums.z[1][i], DIGITS == 3 ? sums.z[DIGITS - 1][i] : 0 };
+    const int z[GDN_MOST_DIGITS] = { (int)sums.z[0][i], (int)sums.z[1][i],
+                                     DIGITS == 3 ? (int)sums.z[DIGITS - 1][i] : 0 };
     return gdn_digit_dot(z, DIGITS);
 }
 
 // A lane's part of rows 16 tile to 16 tile + 15.
-template <int DIGITS> GDN_INLINE void load_rows(const char *rows, int tile, int step, int steps, uint4 (&a)[DIGITS])
+template <int DIGITS, int PARTS>
+GDN_INLINE void load_rows(const char *rows, int tile, int step, int steps, uint4 (&a)[DIGITS][PARTS])
 {
 #pragma unroll
-    for (int d = 0; d < DIGITS; d++) a[d] = ((const uint4 *)rows)[((tile * steps + step) * DIGITS + d) * 32 + lane()];
+    for (int d = 0; d < DIGITS; d++)
+        convert(((const uint4 *)rows)[((tile * steps + step) * DIGITS + d) * 32 + lane()], a[d]);
 }
 // A lane's part of columns 8 tile to 8 tile + 7: the elements from 32 step on. half: only 16 are left.
-template <int DIGITS>
-GDN_INLINE void load_columns(const uint32_t (*columns)[COLUMNS], int tile, int step, bool half, uint2 (&b)[DIGITS])
+template <int DIGITS, int PARTS>
+GDN_INLINE void load_columns(const uint32_t (*columns)[COLUMNS], int tile, int step, bool half,
+                             uint2 (&b)[DIGITS][PARTS])
 {
     const int quad = 8 * step + lane() % 4, j = 8 * tile + lane() / 4;
 #pragma unroll
     for (int d = 0; d < DIGITS; d++)
-        b[d] = make_uint2(columns[quad * DIGITS + d][j], half ? 0 : columns[(quad + 4) * DIGITS + d][j]);
+        convert(make_uint2(columns[quad * DIGITS + d][j], half ? 0 : columns[(quad + 4) * DIGITS + d][j]), b[d]);
 }
 
 // ---- Operands.

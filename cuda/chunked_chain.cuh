@@ -142,18 +142,18 @@ GDN_INLINE uint64_t value_at(const gdn_token_view &view, const Item &w, int t, i
 }
 
 // Products with the state: a warp has 16 tokens of one side. x and o before the sums over tokens.
-template <int DIGITS, int KEYS>
+template <class SUM, int DIGITS, int KEYS>
 GDN_INLINE void multiply_state(const gdn_cuda_chunked_call &c, const Item &w, const Span &at, const Record &r,
                                Head<KEYS> &head)
 {
     const gdn_gated_delta_net_call &p = c.call;
     const int steps = (w.n_keys + 31) / 32, side = warp() / 2, tile = warp() % 2;
     if (16 * tile + 16 <= at.n_logged || 16 * tile >= at.n) return;
-    Sums<DIGITS> sums[2];
+    Sums<SUM, DIGITS> sums[2];
     clear(sums[0]), clear(sums[1]);
     for (int step = 0; step < steps; step++) {
-        uint4 a[DIGITS];
-        uint2 b[DIGITS];
+        uint4 a[DIGITS][PARTS_OF<SUM>];
+        uint2 b[DIGITS][PARTS_OF<SUM>];
         load_rows(r.key + side * c.side_bytes, tile, step, steps, a);
 #pragma unroll
         for (int half = 0; half < 2; half++) {
@@ -235,11 +235,11 @@ GDN_INLINE void write_log(const gdn_gated_delta_net_call &p, const Item &w, cons
 }
 
 // The deltas and outputs of a chunk's tokens.
-template <int DIGITS, int KEYS>
+template <class SUM, int DIGITS, int KEYS>
 GDN_INLINE void run_tokens(const gdn_cuda_chunked_call &c, const Item &w, const Span &at, const Record &r,
                            Head<KEYS> &head)
 {
-    multiply_state<DIGITS>(c, w, at, r, head);
+    multiply_state<SUM, DIGITS>(c, w, at, r, head);
     __syncthreads();
     if (threadIdx.x < COLUMNS) substitute(at, head);
     __syncthreads();
@@ -258,7 +258,7 @@ template <int DIGITS, int KEYS> GDN_INLINE float element(const Head<KEYS> &head,
 }
 
 // The state after a whole chunk.
-template <int DIGITS, int KEYS>
+template <class SUM, int DIGITS, int KEYS>
 GDN_INLINE void next_state(const gdn_cuda_chunked_call &c, const Item &w, const Record &r, Head<KEYS> &head)
 {
     const bool digits = of_digits(c.call);
@@ -269,12 +269,12 @@ GDN_INLINE void next_state(const gdn_cuda_chunked_call &c, const Item &w, const 
     make_columns<DIGITS>(head.d, TOKENS, head, head.E, head.E_factor);
     __syncthreads();
     for (int tile = warp(); tile < w.n_keys / 16; tile += GDN_CUDA_CHUNKED_WARPS) {
-        uint4 a[DIGITS];
+        uint4 a[DIGITS][PARTS_OF<SUM>];
         load_rows(r.key + c.transposed_at, tile, 0, 1, a);
 #pragma unroll
         for (int half = 0; half < 2; half++) {
-            uint2 b[DIGITS];
-            Sums<DIGITS> sums;
+            uint2 b[DIGITS][PARTS_OF<SUM>];
+            Sums<SUM, DIGITS> sums;
             clear(sums);
             load_columns(head.E, half, 0, false, b);
             multiply(sums, a, b);
@@ -292,7 +292,7 @@ GDN_INLINE void next_state(const gdn_cuda_chunked_call &c, const Item &w, const 
     __syncthreads();
 }
 
-template <int DIGITS, int KEYS> GDN_INLINE void chain(const gdn_cuda_chunked_call &c, Head<KEYS> &head)
+template <class SUM, int DIGITS, int KEYS> GDN_INLINE void chain(const gdn_cuda_chunked_call &c, Head<KEYS> &head)
 {
     const gdn_gated_delta_net_call &p = c.call;
     Item w;
@@ -307,9 +307,9 @@ template <int DIGITS, int KEYS> GDN_INLINE void chain(const gdn_cuda_chunked_cal
         if (has_tokens(at) && !of_digits(p)) make_columns<DIGITS>(head.state, w.n_keys, head, head.S, head.factor);
         if (has_tokens(at) || is_whole(at)) load_chunk(p, w, at, r, head);
         __syncthreads();
-        if (has_tokens(at)) run_tokens<DIGITS>(c, w, at, r, head);
+        if (has_tokens(at)) run_tokens<SUM, DIGITS>(c, w, at, r, head);
         if (!is_whole(at)) return;
-        next_state<DIGITS>(c, w, r, head);
+        next_state<SUM, DIGITS>(c, w, r, head);
     }
 }
 

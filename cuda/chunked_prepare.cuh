@@ -90,7 +90,7 @@ GDN_INLINE void transpose(const gdn_cuda_chunked_call &c, const Record &r, int i
 }
 
 // prod(R_t, K_s) and prod(Q_t, K_s): a warp has 16 rows t of one side, and all s.
-template <int DIGITS>
+template <class SUM, int DIGITS>
 GDN_INLINE void multiply_keys(const gdn_cuda_chunked_call &c, const Item &w, const Span &at, const Record &r,
                               const Prepared &own, float (&product)[TOKENS / 8][4])
 {
@@ -99,15 +99,16 @@ GDN_INLINE void multiply_keys(const gdn_cuda_chunked_call &c, const Item &w, con
     const char *keys = r.key + (c.call.read_key.data ? SIDE_K : SIDE_R) * c.side_bytes;
 #pragma unroll
     for (int s = 0; s < TOKENS / 8; s++) {
-        Sums<DIGITS> sums;
+        Sums<SUM, DIGITS> sums;
         clear(sums);
         for (int step = 0; step < steps && s / 2 <= tile; step++) {
-            uint4 a[DIGITS], k[DIGITS];
-            uint2 b[DIGITS];
+            uint4 a[DIGITS][PARTS_OF<SUM>], k[DIGITS][1];
+            uint2 b[DIGITS][PARTS_OF<SUM>];
             load_rows(rows, tile, step, steps, a);
             load_rows(keys, s / 2, step, steps, k); // as rows they have the lanes that they need as columns
 #pragma unroll
-            for (int d = 0; d < DIGITS; d++) b[d] = s % 2 ? make_uint2(k[d].y, k[d].w) : make_uint2(k[d].x, k[d].z);
+            for (int d = 0; d < DIGITS; d++)
+                convert(s % 2 ? make_uint2(k[d][0].y, k[d][0].w) : make_uint2(k[d][0].x, k[d][0].z), b[d]);
             multiply(sums, a, b);
         }
 #pragma unroll
@@ -172,7 +173,7 @@ GDN_INLINE void make_decayed(const Span &at, const Record &r, const Prepared &ow
         }
 }
 
-template <int DIGITS>
+template <class SUM, int DIGITS>
 GDN_INLINE void prepare_chunk(const gdn_cuda_chunked_call &c, Item &w, const Span &at, int i, Prepared &own)
 {
     const gdn_gated_delta_net_call &p = c.call;
@@ -182,7 +183,7 @@ GDN_INLINE void prepare_chunk(const gdn_cuda_chunked_call &c, Item &w, const Spa
     __syncthreads();
     if (is_whole(at))
         for (int key = (int)threadIdx.x; key < w.n_keys; key += THREADS) transpose<DIGITS>(c, r, key, own);
-    if (has_tokens(at)) multiply_keys<DIGITS>(c, w, at, r, own, product);
+    if (has_tokens(at)) multiply_keys<SUM, DIGITS>(c, w, at, r, own, product);
     for (int u = 0; u < p.heads_per_key; u++) {
         w.h = p.head_map == GDN_HEADS_TILED ? w.kappa + u * p.n_heads_k : w.kappa * p.heads_per_key + u;
         const Record head = record_of(c, w, i);
@@ -193,7 +194,7 @@ GDN_INLINE void prepare_chunk(const gdn_cuda_chunked_call &c, Item &w, const Spa
     }
 }
 
-template <int DIGITS> GDN_INLINE void prepare(const gdn_cuda_chunked_call &c, Prepared &own)
+template <class SUM, int DIGITS> GDN_INLINE void prepare(const gdn_cuda_chunked_call &c, Prepared &own)
 {
     const gdn_gated_delta_net_call &p = c.call;
     const int first_head = p.head_map == GDN_HEADS_TILED ? (int)blockIdx.y : (int)blockIdx.y * p.heads_per_key;
@@ -202,7 +203,7 @@ template <int DIGITS> GDN_INLINE void prepare(const gdn_cuda_chunked_call &c, Pr
     const int n = w.seq.position - w.seq.base_position + w.seq.T;
     for (int i = (int)blockIdx.z; i <= (n - 1) / TOKENS; i += c.parts) {
         const Span at = span_of(w.seq, w.seq.base_position + TOKENS * i);
-        if (has_tokens(at) || is_whole(at)) prepare_chunk<DIGITS>(c, w, at, i, own);
+        if (has_tokens(at) || is_whole(at)) prepare_chunk<SUM, DIGITS>(c, w, at, i, own);
     }
 }
 

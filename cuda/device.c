@@ -122,7 +122,8 @@ gdn_status gdn_cuda_device_open(void *device, const gdn_context *ctx, uint32_t i
     dev->gpu.about = &dev->traits.about;
     dev->gpu.timeout_ns = gdn_timeout_ns(ctx, dev->traits.about.emulated);
     status = open_stream(dev);
-    if (!status && !(status = gdn_cuda_memory_open(dev))) status = gdn_cuda_kernels_open(dev);
+    if (!status && !(status = gdn_cuda_memory_open(dev)) && !(status = gdn_cuda_kernels_open(dev)))
+        status = gdn_cuda_digits_open(dev);
     gdn_cuda_leave(dev, &scope);
     return status;
 }

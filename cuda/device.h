@@ -4,6 +4,7 @@
  *   device.c     opening a context: the device's primary one, or the caller's; errors of the driver
  *   queue.c      streams, bounded waits, launches, what the device reports
  *   memory.c     buffers and copies
+ *   digits.c     how tensor cores multiply digits exactly
  *   kernels.c    the embedded image and its kernels
  *   dispatch_<kernel>.c, backend.c */
 #ifndef GDN_CUDA_DEVICE_H
@@ -25,9 +26,10 @@ _Static_assert(sizeof(void *) == 8, "a CUdeviceptr travels in gdn_span.data, whi
     X(delta_rows_4) X(delta_rows_4_channel) X(delta_rows_general) X(delta_rows_general_channel)   \
     X(delta_tiles_4) X(delta_tiles_4_channel) X(delta_tiles_4_wide) X(delta_tiles_4_wide_channel) \
     X(chunked_prepare) X(chunked_128) X(chunked_256)                                              \
+    X(chunked_prepare_f16) X(chunked_128_f16) X(chunked_256_f16)                                  \
     X(conv_4) X(conv_general) X(conv_tree)                                                        \
     X(rows_clear) X(rows_enter) X(rows_write)                                                     \
-    X(probe_arithmetic)
+    X(probe_arithmetic) X(digits_s8) X(digits_f16)
 // clang-format on
 typedef enum gdn_cuda_kernel {
 #define X(name) GDN_CUDA_##name,
@@ -48,6 +50,9 @@ typedef struct gdn_cuda_traits {
     int multiprocessors; /* kernels are chosen for so many; GDN_CUDA_MULTIPROCESSORS may say another number */
 } gdn_cuda_traits;
 
+/* What tensor cores take the digits of the chunked form as. */
+typedef enum gdn_cuda_digits { GDN_CUDA_DIGITS_S8, GDN_CUDA_DIGITS_F16, GDN_CUDA_DIGITS_NONE } gdn_cuda_digits;
+
 typedef struct gdn_cuda_device {
     gdn_gpu_context gpu;
     const gdn_cuda_driver *cu;
@@ -57,8 +62,9 @@ typedef struct gdn_cuda_device {
     CUstream stream; /* our own; it and the legacy default stream wait for each other */
     CUmodule module; /* the image, and its kernels */
     CUfunction kernels[GDN_CUDA_KERNEL_COUNT];
-    int dependent_launch; /* 1: a kernel's blocks may start while the kernel before it runs, and wait there */
-    uint32_t *bad;        /* GDN_BAD_WORDS words of host memory that kernels set */
+    int dependent_launch;   /* 1: a kernel's blocks may start while the kernel before it runs, and wait there */
+    gdn_cuda_digits digits; /* NONE: no sums are exact that may be used */
+    uint32_t *bad;          /* GDN_BAD_WORDS words of host memory that kernels set */
     CUdeviceptr bad_address;
     _Atomic int32_t lost; /* the CUresult with which the CUDA context was lost, else 0; gdn_poll() reads it
                              on any thread */
@@ -103,6 +109,10 @@ enum { GDN_CUDA_MAX_BLOCKS = INT32_MAX, GDN_CUDA_MAX_BLOCKS_YZ = 65535 };
 gdn_status gdn_cuda_kernels_open(gdn_cuda_device *dev);
 void gdn_cuda_kernels_close(gdn_cuda_device *dev);
 const char *gdn_cuda_kernel_name(int32_t device_kernel); /* of a plan, a gdn_cuda_kernel: "delta_rows_4" */
+
+/* ---- digits.c ---- */
+/* Probes products of digits and chooses dev->digits, within enter and leave. Reads GDN_CUDA_DIGITS. */
+gdn_status gdn_cuda_digits_open(gdn_cuda_device *dev);
 
 /* ---- memory.c ---- */
 gdn_status gdn_cuda_memory_open(gdn_cuda_device *dev);

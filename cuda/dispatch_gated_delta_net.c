@@ -114,17 +114,21 @@ static gdn_cuda_chunked_call chunked_call(const gdn_gated_delta_net_call *p)
     return c;
 }
 
-static void plan_chunked(const gdn_gpu_device *gpu, const gdn_gated_delta_net_call *p, gdn_plan *plan)
+static void plan_chunked(const gdn_gpu_device *gpu, gdn_cuda_digits as, const gdn_gated_delta_net_call *p,
+                         gdn_plan *plan)
 {
     const gdn_cuda_chunked_call c = chunked_call(p);
     const uint64_t records = (uint64_t)(p->n_tokens / 32) + (uint64_t)p->n_seqs * (uint64_t)c.spare;
     gdn_gpu_plan_gated_delta_net(gpu, p, GDN_CUDA_CHUNKED_VALUES, plan);
     plan->variant = GDN_VARIANT_CHUNKED;
     plan->workspace_bytes = gdn_gpu_product(records, (uint64_t)c.record_bytes);
-    plan->gpu.device_kernel = p->head_dim_k <= 128 ? GDN_CUDA_chunked_128 : GDN_CUDA_chunked_256;
+    if (as == GDN_CUDA_DIGITS_F16)
+        plan->gpu.device_kernel = p->head_dim_k <= 128 ? GDN_CUDA_chunked_128_f16 : GDN_CUDA_chunked_256_f16;
+    else plan->gpu.device_kernel = p->head_dim_k <= 128 ? GDN_CUDA_chunked_128 : GDN_CUDA_chunked_256;
     plan->gpu.constants[0] = (uint32_t)p->digits | (uint32_t)(p->state.dtype == GDN_F32) << 8;
     if (p->gate == GDN_GATE_CHANNEL) plan->refused = GDN_REFUSED_GATE;
     else if (p->n_heads_v > GDN_CUDA_MAX_BLOCKS_YZ) plan->refused = GDN_REFUSED_HEADS;
+    else if (as == GDN_CUDA_DIGITS_NONE) plan->refused = GDN_REFUSED_DIGITS;
 }
 
 static gdn_status run_chunked(gdn_cuda_device *dev, const gdn_problem *problem, const gdn_plan *plan, CUstream on)
@@ -137,7 +141,9 @@ static gdn_status run_chunked(gdn_cuda_device *dev, const gdn_problem *problem, 
     params.workspace = problem->workspace;
     const uint32_t prepare[3] = { (uint32_t)p->n_seqs, (uint32_t)p->n_heads_k, (uint32_t)params.parts },
                    chain[3] = { (uint32_t)p->n_seqs, (uint32_t)p->n_heads_v, (uint32_t)plan->gpu.blocks };
-    const gdn_status status = gdn_cuda_launch(dev, GDN_CUDA_chunked_prepare, on, prepare, threads, &params);
+    const gdn_cuda_kernel first =
+        dev->digits == GDN_CUDA_DIGITS_F16 ? GDN_CUDA_chunked_prepare_f16 : GDN_CUDA_chunked_prepare;
+    const gdn_status status = gdn_cuda_launch(dev, first, on, prepare, threads, &params);
     return status ? status
                   : gdn_cuda_launch(dev, (gdn_cuda_kernel)plan->gpu.device_kernel, on, chain, threads, &params);
 }
@@ -149,7 +155,7 @@ void gdn_cuda_plan_gated_delta_net(const gdn_context *ctx, const gdn_problem *pr
     gdn_gpu_device gpu = gdn_cuda_gpu(dev);
     gpu.most_blocks = UINT64_MAX; /* a grid of three dimensions */
     if (p->digits) {
-        plan_chunked(&gpu, p, plan);
+        plan_chunked(&gpu, dev->digits, p, plan);
         return;
     }
     const choice_t choice = choose(dev, p);

@@ -82,6 +82,7 @@ if(NOT GDN_CUDA_MISSING)
   target_sources(gdn_objects PRIVATE
     cuda/backend.c
     cuda/device.c
+    cuda/digits.c
     cuda/dispatch_gated_delta_net.c
     cuda/dispatch_set_rows.c
     cuda/dispatch_ssm_conv.c

@@ -12,6 +12,10 @@ if(GDN_SIMT) # a C++ compiler was found
   target_link_libraries(test_cuda PRIVATE gdn_simt_cuda)
   gdn_emulated_tests(cuda "${gdn_simt_cuda_folder}" no_driver)
   if(GDN_BUILD_TOOLS)
+    add_test(NAME cuda.check_chunked_f16 COMMAND gdn_tool check --backend cuda --kernel gated_delta_net --case "chunked/*")
+    set_tests_properties(cuda.check_chunked_f16 PROPERTIES LABELS cuda ENVIRONMENT "LD_LIBRARY_PATH=${gdn_simt_cuda_folder};GDN_CUDA_DIGITS=f16")
+    gdn_self_tests_all(cuda.check_chunked_f16)
+    set_property(TEST cuda.check_chunked_f16 APPEND PROPERTY FAIL_REGULAR_EXPRESSION "wrong sums of digits")
     add_test(NAME cuda.check_shuffled COMMAND gdn_tool check --backend cuda --quick --cases 100)
     set_tests_properties(cuda.check_shuffled PROPERTIES LABELS "cuda;full"
       ENVIRONMENT "LD_LIBRARY_PATH=${gdn_simt_cuda_folder};GDN_SIMT_SEED=2;GDN_SIMT_CONTROL=async=2")

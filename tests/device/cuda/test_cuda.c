@@ -245,6 +245,57 @@ static void test_dependent_launches(void)
     REQUIRE(unsetenv("GDN_CUDA_MULTIPROCESSORS") == 0);
 }
 
+/* What a device takes digits as: s8 or f16, whichever sums are exact, and neither if those that are allowed are not. */
+static void test_digits(void)
+{
+    static const struct {
+        int compute;
+        const char *environment, *wrong; /* the kernel of the probe whose sums are wrong */
+        gdn_cuda_digits digits;
+    } cases[] = {
+        { 90, NULL, NULL, GDN_CUDA_DIGITS_S8 },
+        { 100, NULL, NULL, GDN_CUDA_DIGITS_S8 },
+        { 103, NULL, NULL, GDN_CUDA_DIGITS_F16 },
+        { 120, NULL, NULL, GDN_CUDA_DIGITS_S8 },
+        { 90, "f16", NULL, GDN_CUDA_DIGITS_F16 },
+        { 103, "s8", NULL, GDN_CUDA_DIGITS_S8 },
+        { 90, NULL, "gdn_cuda_digits_s8", GDN_CUDA_DIGITS_F16 },
+        { 90, NULL, "gdn_cuda_digits_f16", GDN_CUDA_DIGITS_S8 },
+        { 103, NULL, "gdn_cuda_digits_f16", GDN_CUDA_DIGITS_S8 },
+        { 90, "s8", "gdn_cuda_digits_s8", GDN_CUDA_DIGITS_NONE },
+        { 90, "f16", "gdn_cuda_digits_f16", GDN_CUDA_DIGITS_NONE },
+    };
+    const gdn_context_desc desc = { .size = sizeof desc, .backend = GDN_BACKEND_CUDA };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        gdn_gated_delta_net_args a = GDN_INIT(gdn_gated_delta_net_args);
+        gdn_chunked_form chunked = GDN_INIT(gdn_chunked_form);
+        gdn_capability c = GDN_INIT(gdn_capability);
+        simt_context *own = NULL; /* its device is described anew */
+        if (cases[i].environment) REQUIRE(setenv("GDN_CUDA_DIGITS", cases[i].environment, 1) == 0);
+        REQUIRE(simt_control("compute", cases[i].compute) == 0);
+        simt_miscompile(cases[i].wrong, 0);
+        REQUIRE(cuCtxCreate_v2(&own, 0, 0) == SIMT_SUCCESS);
+        gdn_context *ctx = open_cuda(own, 0);
+        REQUIRE(((gdn_cuda_device *)ctx->state)->digits == cases[i].digits);
+        a.n_seqs = a.state.n_rows = a.n_heads_k = a.n_heads_v = 1;
+        a.scale = 1;
+        a.n_tokens = 3;
+        a.head_dim_k = a.head_dim_v = 64;
+        a.state.dtype = GDN_DIGITS3;
+        a.chunked = &chunked;
+        REQUIRE(gdn_gated_delta_net_query(ctx, &a, &c) == GDN_OK);
+        REQUIRE(c.supported == (cases[i].digits != GDN_CUDA_DIGITS_NONE));
+        REQUIRE(c.supported || strstr(c.reason, "sums of products of digits are wrong on this device"));
+        gdn_context_destroy(ctx);
+        REQUIRE(cuCtxDestroy_v2(own) == SIMT_SUCCESS && unsetenv("GDN_CUDA_DIGITS") == 0);
+    }
+    simt_miscompile(NULL, 0);
+    REQUIRE(simt_control("compute", 90) == 0);
+    REQUIRE(setenv("GDN_CUDA_DIGITS", "bf16", 1) == 0);
+    suite_refuses(&desc, GDN_INVALID_ARGUMENT, "\"bf16\"; s8 and f16 are allowed");
+    REQUIRE(unsetenv("GDN_CUDA_DIGITS") == 0);
+}
+
 static void test_two_threads(void) { suite_two_threads(GDN_BACKEND_CUDA, 1); }
 static void test_bad_maps(void) { suite_bad_maps(GDN_BACKEND_CUDA); }
 
@@ -270,6 +321,7 @@ int main(int argc, char **argv)
         { "bounded waits", test_bounded_waits, 0 },
         { "name of the form", test_name_of_form, 0 },
         { "dependent launches", test_dependent_launches, 0 },
+        { "digits", test_digits, 0 },
         { "two threads", test_two_threads, 0 },
         { "bad maps", test_bad_maps, 0 },
     };

@@ -8,6 +8,8 @@
 #define RUNS_gdn_cuda_delta_tiles_4      , RUN
 #define RUNS_gdn_cuda_delta_tiles_4_wide , RUN
 #define RUNS_gdn_cuda_probe_arithmetic   , RUN
+#define RUNS_gdn_cuda_digits_s8          , RUN
+#define RUNS_gdn_cuda_digits_f16         , RUN
 
 #define SECOND_OF(first, second, ...) second
 #define SECOND(...)                   SECOND_OF(__VA_ARGS__)
