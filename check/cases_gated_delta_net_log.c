@@ -358,8 +358,38 @@ static void rounded_trees(check_list *list)
             }
 }
 
+/* The chunked form. The first sequence begins at a multiple of 32, the second 2 tokens before one. Both read a state
+ * and keep none after their last token, or the usual one. Of two checkpoints each keeps one. */
+static void chunked(check_list *list)
+{
+    static const char *const keeps[] = { "no_map", "none", "usual" };
+    static const int lengths[] = { 2, 32, 75 };
+    for (int a = 0; a < COUNT(lengths); a++)
+        for (int n = 2; n <= 3; n++)
+            for (int of_digits = 0; of_digits < 2; of_digits++)
+                for (int kept = 0; kept < COUNT(keeps); kept++) {
+                    const int state = !of_digits ? GDN_F32 : n == 2 ? GDN_DIGITS2 : GDN_DIGITS3;
+                    delta_spec d =
+                        DELTA(2, lengths[a], .n_heads_v = 2, .dim_k = 16, .dim_v = 16, ROWS_OF_POOL(4), SLOW,
+                              .gate = (a + kept) % 2, .digits = n, .dtype_state = state, .n_snapshots = kept > 0,
+                              .map_dst = kept == 1, LOG(2, 32 + 75), .interval = 32, .n_checkpoints = 2);
+                    for (int s = 0; s < 2; s++) {
+                        delta_seq *const seq = &d.seq[s];
+                        seq->position = 32 + 30 * s;
+                        seq->n_replayed = 30 * s;
+                        seq->log_row = s;
+                        seq->commit = GDN_NONE;
+                        if (kept == 1) seq->dst[0] = GDN_NONE;
+                        seq->checkpoint[s] = 2 + s;
+                        seq->checkpoint[1 - s] = GDN_NONE;
+                    }
+                    ADD("chunked/T%d_digits%d_%s_%s", lengths[a], n, of_digits ? "digits" : "f32", keeps[kept]);
+                }
+}
+
 void check_cases_of_logs(check_list *list)
 {
+    chunked(list);
     checkpoints(list);
     checkpoints_beyond(list);
     logs(list);

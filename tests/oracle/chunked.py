@@ -238,7 +238,10 @@ def gated_delta_net(call):
         reached = end // CHUNK - position // CHUNK
         see({"chunked: multiple reached": reached, "chunked: several multiples": reached > 1,
              "chunked: in place": target == source, "chunked: copied": target not in (NONE, source) and not reached,
-             "chunked: spoiled gate": (~(g <= 0)).any(), "chunked: checkpoint": checkpoints})
+             "chunked: spoiled gate": (~(g <= 0)).any(), "chunked: checkpoint": checkpoints,
+             "chunked: checkpoint NONE": call.due(position, length) > len(checkpoints),
+             "chunked: a state is read, none kept": source != NONE and target == commit == NONE and not checkpoints,
+             "chunked: none kept, multiple reached": reached and target == commit == NONE and not checkpoints})
         if target != NONE:
             pool.store(written, chunk, target)
         # The entries that the sequence needs afterwards.

@@ -243,13 +243,17 @@ class Call:
         self.see({"tree with branches": parents != chain})
         return parents
 
+    def due(self, position, count):
+        """How many checkpoints the tokens of a sequence reach."""
+        interval = self.args["checkpoints"]["interval"] if self.args["checkpoints"] else position + count + 1
+        return (position + count) // interval - position // interval
+
     def checkpoints(self, s, position, count):
         """base.h, gdn_checkpoints: {number of tokens: entry of dst}."""
         part = self.args["checkpoints"]
         if not part:
             return {}
-        n, interval, first = part["n"], part["interval"], position // part["interval"] + 1
-        due = (position + count) // interval - position // interval
+        n, interval, first, due = part["n"], part["interval"], position // part["interval"] + 1, self.due(position, count)
         targets = self.map(part["dst"], [NONE] * (self.args["n_seqs"] * n))[s * n:s * n + min(due, n)]
         self.see({"checkpoints.dst: used": targets, "checkpoints.dst: NONE": NONE in targets,
                   "checkpoints.dst: more are due": due > n})

@@ -90,6 +90,35 @@ static void entries(void)
     ACCEPTED(on_delta, chunked(3); m->state_src[0] = GDN_SKIP; m->base_position[0] = 4; m->position[0] = 5);
 }
 
+/* The same with states that differ, which are read from slots 1 and 4. */
+static void other_slots(int32_t n, int of_digits)
+{
+    (of_digits ? digits : chunked)(n);
+    for (size_t i = 0; of_digits && i < sizeof m->state / sizeof m->state[0]; i++)
+        m->state[i] = ldexpf(1, -20 - (int)(i / 1024));
+    MAP(m->state_src, 1, 4);
+}
+
+/* A call that keeps no state: without a map of targets and without a commit, or where both are GDN_NONE. Its outputs
+ * are those of the call that keeps them, and all states stay as they are. */
+static void nothing_kept(void)
+{
+    static float out[sizeof m->out / sizeof m->out[0]];
+    const delta_memory *const first = on_delta.first, *const before = on_delta.before;
+    for (int32_t n = 2; n <= 3; n++)
+        for (int of_digits = 0; of_digits < 2; of_digits++) {
+            ACCEPTED(on_delta, other_slots(n, of_digits));
+            memcpy(out, first->out, sizeof out);
+            REQUIRE(memcmp(first->state, before->state, sizeof first->state) != 0);
+            ACCEPTED(on_delta, other_slots(n, of_digits); d->n_snapshots = 0; d->state_dst.data = NULL);
+            REQUIRE(!memcmp(out, first->out, sizeof out));
+            REQUIRE(!memcmp(first->state, before->state, sizeof first->state));
+            ACCEPTED(on_delta, other_slots(n, of_digits); MAP(m->state_dst, GDN_NONE, GDN_NONE));
+            REQUIRE(!memcmp(out, first->out, sizeof out));
+            REQUIRE(!memcmp(first->state, before->state, sizeof first->state));
+        }
+}
+
 /* What a query says of memory. */
 static void sizes(void)
 {
@@ -107,5 +136,6 @@ void test_api_chunked(void)
 {
     arguments();
     entries();
+    nothing_kept();
     sizes();
 }
