@@ -65,6 +65,8 @@ grep -q '^cuda  *available' "$logs/info" || refuse "the library finds no device:
 wanted() { case " $skip " in *" $1 "*) not_run "$1" "left out" && return 1 ;; esac }
 # shellcheck disable=SC2086
 ! wanted check || step check "$gdn" check --backend cuda $quick
+# The chunked form with the digits' other type, which is not its default.
+! wanted check_f16 || step check_f16 env GDN_CUDA_DIGITS=f16 "$gdn" check --backend cuda --kernel gated_delta_net --case 'chunked/*'
 if ! wanted sanitizer; then
     :
 elif command -v compute-sanitizer >/dev/null 2>&1; then

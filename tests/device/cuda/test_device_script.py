@@ -113,7 +113,7 @@ def device(**how):
 def whole():
     status, said, report, folder = device()
     require(status == 0, "all steps pass", said)
-    for step in ("check", "memcheck", "racecheck", "initcheck", "synccheck", "bench", "resources", "ncu"):
+    for step in ("check", "check_f16", "memcheck", "racecheck", "initcheck", "synccheck", "bench", "resources", "ncu"):
         require(f"| {step} | passed |" in report, f"the step {step} passes", report + said)
     built, benched, counted = ((folder / f"{name}.log").read_text() for name in ("cmake", "bench", "ncu"))
     require("-DGDN_CUDA_ARCHITECTURES=90 " in built and "-DGDN_VULKAN=OFF" in built, "compute capability 9.0 is sm_90", built)
