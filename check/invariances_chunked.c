@@ -15,7 +15,7 @@ void delta_random_chunked(delta_spec *spec, check_rng *rng)
 {
     static const int dims[] = { 16, 16, 16, 16, 32, 48, 64, 128 };
     static const float bounds[] = { -5, -1, -80 };
-    const int heads = check_one_in(rng, 3) ? 2 : 1, values = check_one_in(rng, 2) ? 1 : check_between(rng, 2, 3);
+    const int heads = check_one_in(rng, 3) ? 2 : 1, values = check_one_in(rng, 2) ? 1 : check_between(rng, 2, 6);
     *spec = DELTA(1, 1, .n_heads_k = heads, .n_heads_v = heads * values, .dim_k = CHECK_PICK(rng, dims),
                   .dim_v = CHECK_PICK(rng, dims));
     delta_random_rest(spec, rng);

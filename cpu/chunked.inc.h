@@ -11,289 +11,184 @@
 #define GDN_CPU_CHUNKED_INC_H
 
 #include "core/plan.h"
-#include "cpu/chunked_lines.inc.h"
-#include "cpu/gated_delta_net_item.inc.h"
+#include "cpu/chunked_keys.inc.h"
 #include "reference/reference.h"
 
-enum { QUADS = GDN_CHUNK / 4, TOKENS = GDN_CHUNK, MAX_KEYS = 256 };
-/* Rows of products at a time, of tokens (each has two: r and q) and of keys: what registers hold. */
-enum { TILE_TOKENS = GDN_VL == 8 ? 2 : 4, TILE_KEYS = 4 };
-enum { LEAST_OF_TILES = 8 }; /* tokens; a tile has 16 */
-
-/* Rows of lines as the product instruction takes them: word[digit][part][quad], a quad of elements each. */
-typedef struct rows_of {
-    int32_t *word;
-    float *factor; /* left(): with the 2^-8 of 2 digits */
-    int32_t (*sum)[GDN_MOST_DIGITS];
-} rows_of;
-
-/* What a chunk has of its key head, and of one value head. Tokens count from the chunk's first. */
-typedef struct chunk32 {
-    int32_t from;        /* its position; -1: none is prepared               */
-    int32_t n, n_logged; /* its tokens, of which the first are in the log    */
-    bool complete;       /* KT is prepared too                               */
-    float *k, *q, *r;    /* [token][n]; r may be k                           */
-    rows_of Q, R, KT;    /* KT: of keys, word[digit][part][quad of tokens][key] */
-    int8_t *bytes;       /* of one row, [digit][n]                           */
-    int8_t *K;           /* [2][n / 4][digit][16 tokens][4]                  */
-    int8_t *KT_rows;     /* of tiles: KT as [key][digit][token]              */
-    float K_factor[TOKENS];
-    float *RK, *QK; /* [token][token]: products without decays          */
-    float A[TOKENS][TOKENS], P[TOKENS][TOKENS];
-    float g[TOKENS], beta[TOKENS], gam[TOKENS], decay_to_end[TOKENS];
-    int64_t G[TOKENS];
-} chunk32;
+enum { SPAN = 4 };  /* vectors of channels of one token at a time */
+enum { HEADS = 4 }; /* value heads that share what a chunk has of its key head */
 
 /* The state of a value head, in groups of channels. */
 typedef struct state32 {
     const int8_t *digits; /* [group][n / 4][digit][16][4]: where they lie, or `own`                */
     const float *factor;  /* of channels                                                           */
+    int64_t ahead;        /* from these digits to those of the head that is next, in bytes; or 0   */
     int8_t *own;          /* a head of digits with factors                                         */
     float *x;             /* F32 states: [group][key][16]                                          */
     bool changed;         /* is no longer what the source holds                                    */
 } state32;
 
-static int64_t digits_row_words(int32_t n, int32_t digits) { return (int64_t)digits * GDN_QUAD_PARTS * (n / 4); }
-
-/* ---- Products ---- */
-
-/* dot() of r_t and q_t of `tokens` tokens from t on: those of token t + i in dot[2 i] and dot[2 i + 1]. */
-GDN_INLINE void token_dots(const chunk32 *c, const int tokens, const int digits, int32_t n, int32_t t,
-                           const int8_t *lane, vf *dot)
-{
-    const int64_t size = digits_row_words(n, digits);
-    const int32_t *word[2 * TILE_TOKENS];
-    const int32_t(*sum[2 * TILE_TOKENS])[GDN_MOST_DIGITS];
-    for (int i = 0; i < tokens; i++) {
-        word[2 * i] = c->R.word + (t + i) * size;
-        word[2 * i + 1] = c->Q.word + (t + i) * size;
-        sum[2 * i] = (const int32_t(*)[GDN_MOST_DIGITS]) & c->R.sum[t + i];
-        sum[2 * i + 1] = (const int32_t(*)[GDN_MOST_DIGITS]) & c->Q.sum[t + i];
-    }
-    dots_of(2 * tokens, digits, lane, n / 4, word, n / 4, GDN_QUAD_PARTS * (n / 4), 1, sum, dot);
-}
-
-/* Whether the products of the chunk's tokens are those of tiles. */
-GDN_INLINE bool by_tiles(const chunk32 *c) { return GDN_TILES && c->n - c->n_logged >= LEAST_OF_TILES; }
-
-/* dot() of r_t and q_t of the chunk's tokens, in groups of 16, with a group: [2][token][lane]. */
-GDN_INLINE void group_dots(const chunk32 *c, const int digits, int32_t n, const int8_t *lane,
-                           float (*dot)[TOKENS][GROUP])
-{
-    const int64_t words = digits_row_words(n, digits);
-    for (int32_t t = c->n_logged / GROUP * GROUP; t < c->n; t += GROUP) {
-        tile_dots(digits, (const int8_t *)(c->R.word + t * words), 4 * words, n, lane, n, &dot[0][t]);
-        tile_dots(digits, (const int8_t *)(c->Q.word + t * words), 4 * words, n, lane, n, &dot[1][t]);
-    }
-}
-
-/* ---- A key head ---- */
-
-/* Products of rows with keys, without decays. */
-GDN_INLINE void multiply_keys(const chunk32 *c, int32_t n, const int digits)
-{
-    float dots[2][TOKENS][GROUP] __attribute__((aligned(64)));
-    if (by_tiles(c)) tiles_begin(tile_depth(n));
-    for (int32_t u = 0; u < c->n; u += GDN_VL) {
-        const int8_t *const lane = c->K + ((int64_t)(u / GROUP) * (n / 4) * digits * GROUP + u % GROUP) * 4;
-        const vf factor = v_load(c->K_factor + u);
-        if (by_tiles(c)) group_dots(c, digits, n, lane, dots);
-        for (int32_t t = c->n_logged > u ? c->n_logged : u; t < c->n; t++) {
-            vf dot[2];
-            if (by_tiles(c)) dot[0] = v_load(dots[0][t]), dot[1] = v_load(dots[1][t]);
-            else token_dots(c, 1, digits, n, t, lane, dot);
-            v_store(c->RK + t * TOKENS + u, v_mul(v_mul(dot[0], factor), v_set1(c->R.factor[t])));
-            v_store(c->QK + t * TOKENS + u, v_mul(v_mul(dot[1], factor), v_set1(c->Q.factor[t])));
-        }
-    }
-}
-
-/* Keys, queries and read keys of the chunk as rows, keys as lanes, and the products of rows with keys. */
-GDN_INLINE void prepare_keys(const head_view *x, chunk32 *c, const int digits)
-{
-    const gdn_gated_delta_net_call *p = x->p;
-    const int32_t n = x->n, s = x->q.s, first = x->q.first;
-    const int64_t size = digits_row_words(n, digits);
-    const int32_t of_call = c->from - x->q.position; /* token 0 of the chunk, in the call */
-    for (int32_t t = 0; t < c->n; t++) {
-        float *const k = c->k + (int64_t)t * n;
-        if (t < c->n_logged) {
-            memcpy(k, gdn_log_at(p, x->q.row, c->from + t) + 4 * gdn_log_key(p, x->key_head), 4 * (size_t)n);
-            continue;
-        }
-        prepare_key(x, &p->k, of_call + t, k);
-        prepare_key(x, &p->q, of_call + t, c->q + (int64_t)t * n);
-        if (x->reads)
-            load_as_f32(c->r + (int64_t)t * n, gdn_token_at(&p->read_key, s, first, of_call + t, x->key_head),
-                        p->read_key.dtype, 0, n);
-    }
-    for (int32_t t = 0; t < c->n; t++) {
-        float factor;
-        make_row(c->k + (int64_t)t * n, n, digits, c->bytes, c->R.word + t * size, &factor, c->R.sum[t]);
-        c->K_factor[t] = digits == 2 ? factor * 256 : factor;
-        c->R.factor[t] = factor;
-        for (int a = 0; a < digits; a++)
-            for (int32_t i = 0; i < n / 4; i++)
-                memcpy(c->K + ((((int64_t)(t / GROUP) * (n / 4) + i) * digits + a) * GROUP + t % GROUP) * 4,
-                       c->bytes + a * n + 4 * i, 4);
-        if (t < c->n_logged) continue;
-        if (x->reads)
-            make_row(c->r + (int64_t)t * n, n, digits, c->bytes, c->R.word + t * size, &c->R.factor[t], c->R.sum[t]);
-        make_row(c->q + (int64_t)t * n, n, digits, c->bytes, c->Q.word + t * size, &c->Q.factor[t], c->Q.sum[t]);
-    }
-    multiply_keys(c, n, digits);
-}
-
-/* KT of a whole chunk. */
-GDN_INLINE void prepare_updates(const head_view *x, chunk32 *c, const int digits)
-{
-    const int32_t n = x->n;
-    for (int32_t i = 0; i < n; i += GDN_VL) {
-        vi most = vi_set1(0), sums[GDN_MOST_DIGITS] = { vi_set1(0), vi_set1(0), vi_set1(0) };
-        vf scale, factor;
-        vm bad;
-        for (int32_t t = 0; t < TOKENS; t++) most = larger_bits(v_bits(v_abs(v_load(c->k + (int64_t)t * n + i))), most);
-        lane_lines(most, digits, &scale, &factor, &bad);
-        for (int32_t t = 0; t < TOKENS; t += 4) {
-            vi d[4][GDN_MOST_DIGITS], of[4], word[GDN_QUAD_PARTS];
-            for (int u = 0; u < 4; u++)
-                split(lane_integer(v_load(c->k + (int64_t)(t + u) * n + i), scale, bad), digits, d[u]);
-            for (int a = 0; a < digits; a++) {
-                for (int u = 0; u < 4; u++) {
-                    of[u] = low_byte(d[u][a]);
-                    if (GDN_QUAD_BIAS) sums[a] = vi_add(sums[a], of[u]);
-                }
-                quad_pack(of, word);
-                for (int part = 0; part < GDN_QUAD_PARTS; part++)
-                    vi_store(c->KT.word + ((int64_t)(a * GDN_QUAD_PARTS + part) * QUADS + t / 4) * n + i, word[part]);
-                if (!GDN_TILES) continue;
-                int32_t lane[GDN_VL];
-                vi_store(lane, word[0]);
-                for (int l = 0; l < GDN_VL; l++)
-                    memcpy(c->KT_rows + ((int64_t)(i + l) * digits + a) * TOKENS + t, lane + l, 4);
-            }
-        }
-        v_store(c->KT.factor + i, digits == 2 ? v_mul(factor, v_set1(0x1p-8f)) : factor);
-        for (int a = 0; GDN_QUAD_BIAS && a < digits; a++) {
-            int32_t lane[GDN_VL];
-            vi_store(lane, sums[a]);
-            for (int l = 0; l < GDN_VL; l++) c->KT.sum[i + l][a] = lane[l];
-        }
-    }
-    c->complete = true;
-}
-
 /* ---- A value head ---- */
 
-/* The decays between tokens 0 to `last` and token t. */
-GDN_INLINE void decays_to(const chunk32 *c, int32_t t, int32_t last, float *decay)
+/* The decays of sums of steps: 2^16 high + low, low of 16 bits. */
+GDN_INLINE vf decays_of(vi high, vi low)
 {
-    int32_t high[TOKENS], low[TOKENS];
-    for (int32_t s = 0; s < TOKENS; s++) {
-        int64_t d = s <= last ? c->G[t] - c->G[s] : 0;
-        if (d < GDN_LEAST_STEPS) d = GDN_LEAST_STEPS;
-        high[s] = (int32_t)(d >> 16);
-        low[s] = (int32_t)(d & 65535);
-    }
-    for (int32_t s = 0; s <= last; s += GDN_VL) {
-        const vf rest = v_mul(v_from_int(vi_load(low + s)), v_set1(0x1p-30f));
-        v_store(decay + s, v_exp(v_fma(v_from_int(vi_load(high + s)), v_set1(0x1p-14f), rest)));
-    }
+    const vi least = vi_set1(GDN_LEAST_STEPS / 65536);
+    low = vi_sel(vi_lt(high, least), vi_set1(0), low);
+    const vf rest = v_mul(v_from_int(low), v_set1(0x1p-30f));
+    return v_exp(v_fma(v_from_int(vi_larger(high, least)), v_set1(0x1p-14f), rest));
+}
+
+/* The decays between tokens s.. and token t. */
+GDN_INLINE vf decays_to(const chunk32 *c, int32_t t, int32_t s)
+{
+    const vi low = vi_sub(vi_set1(c->G_low[t]), vi_load(c->G_low + s));
+    const vi high = vi_sub(vi_set1(c->G_high[t]), vi_load(c->G_high + s));
+    return decays_of(vi_add(high, vi_sar(low, 16)), vi_and(low, vi_set1(65535)));
 }
 
 /* Gates, beta, A and P of a chunk. */
 GDN_INLINE void prepare_gates(const head_view *x, chunk32 *c)
 {
     const gdn_gated_delta_net_call *p = x->p;
-    float decay[TOKENS];
-    bool spoiled = false;
-    for (int32_t t = 0; t < c->n_logged; t++)
-        memcpy(&c->g[t], gdn_log_at(p, x->q.row, c->from + t) + 4 * gdn_log_decay(p, x->h), 4);
+    int32_t n_sound = 0; /* tokens before the first spoiled gate */
+    int64_t G = 0;
+    for (int32_t t = 0; t < c->n_logged; t++) memcpy(&c->g[t], c->entry[t] + 4 * gdn_log_decay(p, x->h), 4);
     if (c->n > c->n_logged)
         compute_factors(x, c->from + c->n_logged - x->q.position, c->n - c->n_logged, true, c->g + c->n_logged,
                         c->beta + c->n_logged);
     for (int32_t t = 0; t < c->n; t++) {
-        c->G[t] = gdn_gate_step(c->g[t]) + (t ? c->G[t - 1] : 0);
-        spoiled |= gdn_gate_spoiled(c->g[t]) != 0;
-        c->gam[t] = spoiled ? NAN : gdn_decay_of_steps(c->G[t]);
+        G += gdn_gate_step(c->g[t]);
+        c->G_high[t] = (int32_t)(G >> 16);
+        c->G_low[t] = (int32_t)(G & 65535);
+        if (n_sound == t && !gdn_gate_spoiled(c->g[t])) n_sound++;
     }
-    for (int32_t t = c->n_logged; t < c->n; t++) {
-        decays_to(c, t, t, decay);
+    for (int32_t t = min_i32(c->n_logged, c->n - 1) / GDN_VL * GDN_VL; t < c->n; t += GDN_VL)
+        v_store(c->gam + t, decays_of(vi_load(c->G_high + t), vi_load(c->G_low + t)));
+    for (int32_t t = n_sound; t < c->n; t++) c->gam[t] = NAN;
+    for (int32_t t = c->n_logged; t < c->n; t++)
         for (int32_t s = 0; s <= t; s += GDN_VL) {
-            const vf a = v_load(decay + s);
+            const vf a = decays_to(c, t, s);
             v_store(c->A[t] + s, v_mul(v_mul(v_load(c->RK + t * TOKENS + s), v_set1(c->beta[t])), a));
             v_store(c->P[t] + s, v_mul(v_load(c->QK + t * TOKENS + s), a));
         }
-    }
-    if (c->n == TOKENS) decays_to(c, TOKENS - 1, TOKENS - 1, c->decay_to_end);
+    for (int32_t s = 0; c->n == TOKENS && s < TOKENS; s += GDN_VL)
+        v_store(c->decay_to_end + s, decays_to(c, TOKENS - 1, s));
 }
 
-/* `tokens` tokens from t on, of GDN_VL channels from j on, whose digits are at `lane`: their deltas and outputs. dots:
- * of tiles. */
-GDN_INLINE void tokens_of(const head_view *x, const chunk32 *c, const int tokens, const int digits, int32_t t,
-                          int32_t j, const int8_t *lane, vf factor, float (*dots)[TOKENS][GROUP], float (*d)[GDN_VL])
+/* The digits of a state from channel j on. */
+GDN_INLINE int64_t digits_at(int32_t n, const int digits, int32_t j)
+{
+    return ((int64_t)(j / GROUP) * (n / 4) * digits * GROUP + j % GROUP) * 4;
+}
+
+/* What token t has of the state: its delta and output without those of the chunk's tokens. */
+GDN_INLINE void of_state(const head_view *x, const chunk32 *c, const state32 *S, int32_t t, int32_t j, vf dot_r,
+                         vf dot_q, vf *delta, vf *out)
 {
     const gdn_gated_delta_net_call *p = x->p;
-    const int32_t of_call = c->from + t - x->q.position;
+    const char *const token = gdn_token_at(&p->v, x->q.s, x->q.first, c->from + t - x->q.position, x->h);
+    const vf v = v_load_typed(token, p->v.dtype, j, GDN_VL), gam = v_set1(c->gam[t]), factor = v_load(S->factor + j);
+    const vf row_r = v_mul(gam, v_set1(c->RQ.factor[2 * t])), row_q = v_mul(gam, v_set1(c->RQ.factor[2 * t + 1]));
+    *delta = v_mul(v_set1(c->beta[t]), v_fnma(row_r, v_mul(dot_r, factor), v));
+    *out = v_mul(row_q, v_mul(dot_q, factor));
+}
+
+GDN_INLINE void store_token(const head_view *x, const chunk32 *c, int32_t t, int32_t j, vf delta, vf out)
+{
+    const gdn_gated_delta_net_call *p = x->p;
+    v_store(c->d + t * p->head_dim_v + j, delta);
+    v_store_typed(gdn_token_at(&p->result, x->q.s, x->q.first, c->from + t - x->q.position, x->h), p->result.dtype, j,
+                  v_mul(v_set1(p->scale), out), GDN_VL);
+}
+
+/* `tokens` tokens from t on, of GDN_VL channels from j on: their deltas and outputs. dots: of tiles. */
+GDN_INLINE void tokens_of(const head_view *x, const chunk32 *c, const state32 *S, const int tokens, const int digits,
+                          int32_t t, int32_t j, float (*dots)[TOKENS][GROUP])
+{
     vf dot[2 * TILE_TOKENS], delta[TILE_TOKENS], out[TILE_TOKENS];
-    if (!by_tiles(c)) token_dots(c, tokens, digits, x->n, t, lane, dot);
+    if (!by_tiles(c)) token_dots(c, tokens, digits, x->n, t, S->digits + digits_at(x->n, digits, j), 0, dot);
     for (int i = 0; by_tiles(c) && i < 2 * tokens; i++) dot[i] = v_load(dots[i % 2][t + i / 2]);
-    for (int i = 0; i < tokens; i++) {
-        const vf v = v_load_typed(gdn_token_at(&p->v, x->q.s, x->q.first, of_call + i, x->h), p->v.dtype, j, GDN_VL);
-        const vf row_r = v_mul(v_set1(c->gam[t + i]), v_set1(c->R.factor[t + i]));
-        const vf row_q = v_mul(v_set1(c->gam[t + i]), v_set1(c->Q.factor[t + i]));
-        delta[i] = v_mul(v_set1(c->beta[t + i]), v_fnma(row_r, v_mul(dot[2 * i], factor), v));
-        out[i] = v_mul(row_q, v_mul(dot[2 * i + 1], factor));
-    }
-    for (int32_t s = 0; s < t; s++)
+    for (int i = 0; i < tokens; i++) of_state(x, c, S, t + i, j, dot[2 * i], dot[2 * i + 1], delta + i, out + i);
+    for (int32_t s = 0; s < t; s++) {
+        const vf d = v_load(c->delta[s] + j);
         for (int i = 0; i < tokens; i++) {
-            delta[i] = v_fnma(v_set1(c->A[t + i][s]), v_load(d[s]), delta[i]);
-            out[i] = v_fma(v_set1(c->P[t + i][s]), v_load(d[s]), out[i]);
+            delta[i] = v_fnma(v_set1(c->A[t + i][s]), d, delta[i]);
+            out[i] = v_fma(v_set1(c->P[t + i][s]), d, out[i]);
         }
+    }
     for (int i = 0; i < tokens; i++) {
         for (int s = 0; s < i; s++) delta[i] = v_fnma(v_set1(c->A[t + i][t + s]), delta[s], delta[i]);
         for (int s = 0; s <= i; s++) out[i] = v_fma(v_set1(c->P[t + i][t + s]), delta[s], out[i]);
-        v_store(d[t + i], delta[i]);
-        v_store_typed(gdn_token_at(&p->result, x->q.s, x->q.first, of_call + i, x->h), p->result.dtype, j,
-                      v_mul(v_set1(p->scale), out[i]), GDN_VL);
+        store_token(x, c, t + i, j, delta[i], out[i]);
     }
 }
 
+/* Token t, of several vectors of channels from j on. `next`: from a delta of the log to one that is read next. */
+GDN_INLINE void token_of(const head_view *x, const chunk32 *c, const state32 *S, const int vectors, const int digits,
+                         int32_t t, int32_t j, int64_t next, int64_t next_key)
+{
+    vf delta[SPAN], out[SPAN];
+    for (int i = 0; i < vectors; i++) {
+        const int32_t at = j + i * GDN_VL;
+        vf dot[2];
+        token_dots(c, 1, digits, x->n, t, S->digits + digits_at(x->n, digits, at), S->ahead, dot);
+        of_state(x, c, S, t, at, dot[0], dot[1], delta + i, out + i);
+    }
+    for (int32_t s = 0; s < t; s++) {
+        const vf a = v_set1(c->A[t][s]), b = v_set1(c->P[t][s]);
+        for (int i = 0; i < vectors; i++) {
+            const float *const at = c->delta[s] + j + i * GDN_VL;
+            const vf d = v_load(at);
+            v_prefetch_l2(at + next);
+            v_prefetch_l2(at + next_key);
+            delta[i] = v_fnma(a, d, delta[i]);
+            out[i] = v_fma(b, d, out[i]);
+        }
+    }
+    for (int i = 0; i < vectors; i++)
+        store_token(x, c, t, j + i * GDN_VL, delta[i], v_fma(v_set1(c->P[t][t]), delta[i], out[i]));
+}
+
 /* The state after the chunk, of GDN_VL channels from j on, of their deltas. */
-GDN_INLINE void update_of(const head_view *x, const chunk32 *c, state32 *S, const int digits, int32_t j,
-                          float (*d)[GDN_VL])
+GDN_INLINE void update_of(const head_view *x, const chunk32 *c, state32 *S, const int digits, int32_t j)
 {
     const int32_t n = x->n, group = j / GROUP, in_group = j % GROUP;
-    const int64_t part = (int64_t)QUADS * n, at = ((int64_t)group * (n / 4) * digits * GROUP + in_group) * 4;
+    const int64_t at = digits_at(n, digits, j);
     int8_t E[QUADS * GDN_MOST_DIGITS * 64] __attribute__((aligned(64)));
-    float next[MAX_KEYS][GDN_VL] __attribute__((aligned(64)));
+    float d[TOKENS][GDN_VL] __attribute__((aligned(64))), next[MAX_KEYS][GDN_VL] __attribute__((aligned(64)));
     float *const floats = S->x ? S->x + (int64_t)group * n * GROUP + in_group : NULL;
     float *const factors = (float *)(void *)(S->own + gdn_state_factors(n, x->p->head_dim_v, digits));
-    const vf gam = v_set1(c->gam[TOKENS - 1]), factor = floats ? v_zero() : v_load(S->factor + j);
+    const vf gam = v_set1(c->gam[TOKENS - 1]),
+             factor = floats ? v_zero() : element_factor(v_load(S->factor + j), digits);
     float dots[GROUP][GROUP] __attribute__((aligned(64)));
     tiles_begin(tile_depth(TOKENS));
-    for (int32_t s = 0; s < TOKENS; s++) v_store(d[s], v_mul(v_load(d[s]), v_set1(c->decay_to_end[s])));
-    const vf E_factor = make_lanes(d[0], TOKENS, GDN_VL, digits, E);
-    for (int32_t i = 0; i < n; i += TILE_KEYS) {
-        const int32_t *word[TILE_KEYS];
-        const int32_t(*sum[TILE_KEYS])[GDN_MOST_DIGITS];
-        vf dot[TILE_KEYS];
-        for (int r = 0; r < TILE_KEYS; r++) {
-            word[r] = c->KT.word + i + r;
-            sum[r] = (const int32_t(*)[GDN_MOST_DIGITS]) & c->KT.sum[i + r];
-        }
-        if (!GDN_TILES) dots_of(TILE_KEYS, digits, E, QUADS, word, part, GDN_QUAD_PARTS * part, n, sum, dot);
+    vi most = vi_set1(0);
+    for (int32_t s = 0; s < TOKENS; s++) {
+        const vf e = v_mul(v_load(c->delta[s] + j), v_set1(c->decay_to_end[s]));
+        most = vi_larger(v_bits(v_abs(e)), most);
+        v_store(d[s], e);
+    }
+    const vf E_factor = make_lanes(d[0], TOKENS, GDN_VL, most, digits, E);
+    most = vi_set1(0);
+    for (int32_t i = 0; i < n; i += TILE_ROWS) {
+        vf dot[TILE_ROWS];
+        if (!GDN_TILES)
+            (digits == 2 ? dots_tile_2 : dots_tile_3)(E, 0, QUADS, c->KT.word + i, n,
+                                                      (const int32_t(*)[GDN_MOST_DIGITS])c->KT.sum + i, dot);
         else if (i % GROUP == 0)
-            tile_dots(digits, c->KT_rows + (int64_t)i * digits * TOKENS, digits * TOKENS, TOKENS, E, TOKENS, dots);
-        for (int r = 0; GDN_TILES && r < TILE_KEYS; r++) dot[r] = v_load(dots[i % GROUP + r]);
-        for (int r = 0; r < TILE_KEYS; r++) {
-            const vf before = floats ? v_load(floats + (int64_t)(i + r) * GROUP)
-                                     : element_of(S->digits + at + (int64_t)(i / 4) * digits * 64, r, digits, factor);
+            tile_dots(digits, c->KT.bytes + (int64_t)i * digits * TOKENS, digits * TOKENS, TOKENS, E, TOKENS, dots);
+#pragma GCC unroll 8
+        for (int r = 0; r < TILE_ROWS; r++) {
+            if (GDN_TILES) dot[r] = v_load(dots[i % GROUP + r]);
+            const vf before =
+                floats ? v_load(floats + (int64_t)(i + r) * GROUP)
+                       : element_of(S->digits + at + (int64_t)((i + r) / 4) * digits * 64, r % 4, digits, factor);
             const vf after = v_fma(v_set1(c->KT.factor[i + r]), v_mul(dot[r], E_factor), v_mul(before, gam));
+            most = vi_larger(v_bits(v_abs(after)), most);
             v_store(floats ? floats + (int64_t)(i + r) * GROUP : next[i + r], after);
         }
     }
-    if (!floats) v_store(factors + j, make_lanes(next[0], n, GDN_VL, digits, S->own + at));
+    if (!floats) v_store(factors + j, make_lanes(next[0], n, GDN_VL, most, digits, S->own + at));
 }
 
 /* ---- States ---- */
@@ -319,6 +214,16 @@ static void move_floats(const head_view *x, char *head, int64_t stride_line, flo
         }
 }
 
+/* How many heads further the one is that comes next. */
+GDN_INLINE int64_t next_heads(const head_view *x)
+{
+    const gdn_gated_delta_net_call *p = x->p;
+    const int32_t last = p->n_heads_v - 1;
+    if (p->head_map != GDN_HEADS_TILED) return x->h < last;
+    if (x->h + p->n_heads_k <= last) return p->n_heads_k;
+    return x->h < last ? x->key_head + 1 - x->h : 0;
+}
+
 static void load_state32(const head_view *x, state32 *S)
 {
     const gdn_gated_delta_net_call *p = x->p;
@@ -327,6 +232,7 @@ static void load_state32(const head_view *x, state32 *S)
     char *const source = x->q.src < 0 ? NULL : gdn_state_at(&p->state, x->q.src, x->h);
     S->digits = S->own;
     S->factor = (const float *)(const void *)(S->own + factors);
+    S->ahead = 0;
     S->changed = !source;
     if (S->x) {
         if (source) move_floats(x, source, p->state.stride_line, S->x, false);
@@ -334,6 +240,7 @@ static void load_state32(const head_view *x, state32 *S)
     } else if (source) {
         S->digits = (const int8_t *)source;
         S->factor = (const float *)(const void *)(source + factors);
+        S->ahead = next_heads(x) * p->state.stride_head;
     } else {
         memset(S->own, 0, (size_t)factors);
         for (int32_t j = 0; j < p->head_dim_v; j += GDN_VL)
@@ -360,53 +267,89 @@ static void store_state32(const head_view *x, int32_t target, state32 *S)
 
 /* ---- The item ---- */
 
-GDN_INLINE void chunk_of(const head_view *x, chunk32 *c, state32 *S, const int digits, bool update)
+/* The digits of GDN_VL channels of an F32 state from j on. Returns their factors. */
+GDN_INLINE vf float_lanes(const state32 *S, int32_t n, int32_t j, const int digits, int8_t *to)
+{
+    const float *const x = S->x + (int64_t)(j / GROUP) * n * GROUP + j % GROUP;
+    vi most = vi_set1(0);
+    for (int32_t i = 0; i < n; i++) most = vi_larger(v_bits(v_abs(v_load(x + (int64_t)i * GROUP))), most);
+    return make_lanes(x, n, GROUP, most, digits, to);
+}
+
+/* Fetches what the next chunk reads for the channels from j on: their values, and a part of the keys and queries. */
+GDN_INLINE void fetch_next(const head_view *x, const chunk32 *c, int32_t j, bool keys)
 {
     const gdn_gated_delta_net_call *p = x->p;
-    const int32_t n = x->n, base = gdn_chunked_base(p, x->q);
-    if (c->n > c->n_logged || update) prepare_gates(x, c);
-    for (int32_t j = 0; j < p->head_dim_v && (c->n > c->n_logged || update); j += GDN_VL) {
-        const int64_t at = ((int64_t)(j / GROUP) * (n / 4) * digits * GROUP + j % GROUP) * 4;
-        float d[TOKENS][GDN_VL] __attribute__((aligned(64))), dots[2][TOKENS][GROUP] __attribute__((aligned(64)));
-        vf factor = v_zero();
-        if (c->n > c->n_logged)
-            factor =
-                S->x ? make_lanes(S->x + (int64_t)(j / GROUP) * n * GROUP + j % GROUP, n, GROUP, digits, S->own + at)
-                     : v_load(S->factor + j);
-        for (int32_t t = 0; t < c->n_logged; t++)
-            v_store(d[t], v_load((const float *)(const void *)(gdn_log_at(p, x->q.row, c->from + t) +
-                                                               4 * (gdn_log_delta(p, x->h) + j))));
+    const gdn_token_view *const view[] = { &p->v, &p->k, &p->q };
+    const int32_t t = c->from + TOKENS - x->q.position, tokens = min_i32(x->q.T - t, TOKENS);
+    for (int i = 0; i < (keys ? 3 : 1) && tokens > 0; i++) {
+        const char *at = gdn_token_at(view[i], x->q.s, x->q.first, t, i ? x->key_head : x->h);
+        at += j * (view[i]->dtype == GDN_F32 ? 4 : 2);
+        for (int32_t u = 0; u < tokens; u++) v_prefetch_l2(at + u * view[i]->stride_token);
+    }
+}
+
+GDN_INLINE void chunk_of(const head_view *x, chunk32 *c, state32 *S, const int digits, bool update, bool first)
+{
+    const gdn_gated_delta_net_call *p = x->p;
+    const int32_t n = x->n, n_v = p->head_dim_v, logged = c->n_logged, base = gdn_chunked_base(p, x->q);
+    const int32_t tiles = by_tiles(c) ? c->n : logged + (c->n - logged) / TILE_TOKENS * TILE_TOKENS;
+    const int64_t next = next_heads(x) * n_v;
+    const int64_t next_key = first ? gdn_log_key(p, x->key_head + 1) - gdn_log_delta(p, x->h) : 0;
+    if (c->n == logged && !update) return;
+    prepare_gates(x, c);
+    for (int32_t t = 0; t < c->n; t++)
+        c->delta[t] =
+            t < logged ? (const float *)(const void *)(c->entry[t] + 4 * gdn_log_delta(p, x->h)) : c->d + t * n_v;
+    for (int32_t j = 0; j < n_v; j += GDN_VL) {
+        float dots[2][TOKENS][GROUP] __attribute__((aligned(64)));
+        int32_t t = logged;
+        if (S->x && c->n > logged)
+            v_store((float *)(void *)(S->own + gdn_state_factors(n, n_v, digits)) + j,
+                    float_lanes(S, n, j, digits, S->own + digits_at(n, digits, j)));
+        if (c->from + TOKENS < x->q.position + x->q.T && j % GROUP == 0) fetch_next(x, c, j, first);
         if (by_tiles(c)) {
             tiles_begin(tile_depth(n));
-            group_dots(c, digits, n, S->digits + at, dots);
+            group_dots(c, digits, n, S->digits + digits_at(n, digits, j), dots);
         }
-        int32_t t = c->n_logged;
-        for (; t + TILE_TOKENS <= c->n; t += TILE_TOKENS)
-            tokens_of(x, c, TILE_TOKENS, digits, t, j, S->digits + at, factor, dots, d);
-        for (; t < c->n; t++) tokens_of(x, c, 1, digits, t, j, S->digits + at, factor, dots, d);
-        for (t = c->n_logged; x->q.row >= 0 && t < c->n; t++)
-            if (c->from + t >= base)
-                v_store((float *)(void *)(gdn_log_at(p, x->q.row, c->from + t) + 4 * (gdn_log_delta(p, x->h) + j)),
-                        v_load(d[t]));
-        if (update) update_of(x, c, S, digits, j, d);
+        for (; t + TILE_TOKENS <= tiles; t += TILE_TOKENS) tokens_of(x, c, S, TILE_TOKENS, digits, t, j, dots);
+        for (; t < tiles; t++) tokens_of(x, c, S, 1, digits, t, j, dots);
+        if (update && tiles == c->n) update_of(x, c, S, digits, j);
     }
-    for (int32_t t = c->n_logged; x->q.row >= 0 && t < c->n; t++)
-        if (c->from + t >= base) memcpy(gdn_log_at(p, x->q.row, c->from + t) + 4 * gdn_log_decay(p, x->h), &c->g[t], 4);
+    for (int32_t t = tiles; t < c->n; t++) {
+        int32_t j = 0;
+        for (; j + SPAN * GDN_VL <= n_v; j += SPAN * GDN_VL) token_of(x, c, S, SPAN, digits, t, j, next, next_key);
+        for (; j < n_v; j += GDN_VL) token_of(x, c, S, 1, digits, t, j, next, next_key);
+    }
+    for (int32_t j = 0; update && tiles < c->n && j < n_v; j += GDN_VL) update_of(x, c, S, digits, j);
+    for (int32_t t = logged; x->q.row >= 0 && t < c->n; t++) {
+        if (c->from + t < base) continue;
+        memcpy(c->entry[t] + 4 * gdn_log_delta(p, x->h), c->delta[t], 4 * (size_t)n_v);
+        memcpy(c->entry[t] + 4 * gdn_log_decay(p, x->h), &c->g[t], 4);
+    }
     if (!update) return;
     S->digits = S->own;
-    S->factor = (const float *)(const void *)(S->own + gdn_state_factors(n, p->head_dim_v, digits));
+    S->factor = (const float *)(const void *)(S->own + gdn_state_factors(n, n_v, digits));
+    S->ahead = 0;
     S->changed = true;
 }
 
-GDN_INLINE void chunked_head(const head_view *x, chunk32 *c, state32 *S, const int digits)
+/* The value heads h[0 .. heads) of a key head. */
+GDN_INLINE void chunked_heads(head_view *x, chunk32 *c, state32 *S, const int32_t *h, int32_t heads, const int digits)
 {
     const gdn_gated_delta_net_call *p = x->p;
     const int32_t end = x->q.position + x->q.T, target = gdn_chunked_target(p, x->q);
-    load_state32(x, S);
+    for (int32_t i = 0; i < heads; i++) {
+        x->h = h[i];
+        load_state32(x, S + i);
+    }
     for (int32_t from = x->q.base_position;; from += TOKENS) {
-        if (from == x->q.kept) store_state32(x, x->q.commit, S);
-        if (from > x->q.position) store_state32(x, gdn_checkpoint_of(p, x->q.s, from - x->q.position - 1), S);
-        if (from == end - end % TOKENS) store_state32(x, target, S);
+        for (int32_t i = 0; i < heads; i++) {
+            x->h = h[i];
+            if (from == x->q.kept) store_state32(x, x->q.commit, S + i);
+            if (from > x->q.position) store_state32(x, gdn_checkpoint_of(p, x->q.s, from - x->q.position - 1), S + i);
+            if (from == end - end % TOKENS) store_state32(x, target, S + i);
+        }
         if (from == end) break;
         const int32_t n = min_i32(end - from, TOKENS), logged = from < x->q.position ? x->q.position - from : 0;
         /* The next state is for later tokens, or goes to memory. */
@@ -418,10 +361,15 @@ GDN_INLINE void chunked_head(const head_view *x, chunk32 *c, state32 *S, const i
             c->n = n;
             c->n_logged = min_i32(logged, n);
             c->complete = false;
+            for (int32_t t = 0; x->q.row >= 0 && t < n; t++) c->entry[t] = gdn_log_at(p, x->q.row, from + t);
             if (c->n > c->n_logged || update) prepare_keys(x, c, digits);
         }
         if (update && !c->complete) prepare_updates(x, c, digits);
-        chunk_of(x, c, S, digits, update);
+        for (int32_t i = 0; i < heads; i++) {
+            x->h = h[i];
+            set_raw_gate(x);
+            chunk_of(x, c, S + i, digits, update, i == 0);
+        }
         if (n < TOKENS) break;
     }
 }
@@ -439,9 +387,10 @@ static void *take(arena *m, int64_t bytes)
     return at;
 }
 
-static void take_rows(arena *m, rows_of *rows, int64_t n_rows, int64_t words)
+static void take_rows(arena *m, rows_of *rows, int64_t n_rows, int32_t n, int32_t digits)
 {
-    rows->word = take(m, 4 * n_rows * words);
+    rows->word = take(m, 4 * n_rows * digits_row_words(n, digits));
+    rows->bytes = GDN_TILES ? take(m, n_rows * digits * n) : NULL;
     rows->factor = take(m, 4 * n_rows);
     rows->sum = take(m, (int64_t)sizeof *rows->sum * n_rows);
 }
@@ -449,22 +398,24 @@ static void take_rows(arena *m, rows_of *rows, int64_t n_rows, int64_t words)
 /* The arrays of a call; returns their bytes. */
 static int64_t chunked_scratch(const gdn_gated_delta_net_call *p, char *scratch, chunk32 *c, state32 *S)
 {
-    const int64_t n = p->head_dim_k, rows = 4 * TOKENS * n, words = digits_row_words(p->head_dim_k, p->digits);
+    const int64_t n = p->head_dim_k, rows = 4 * TOKENS * n;
+    const int32_t heads = min_i32(p->heads_per_key, HEADS);
     arena m = { scratch, 0 };
-    *c = (chunk32){ .from = -1 };
+    c->from = -1;
     c->k = take(&m, rows);
     c->q = take(&m, rows);
     c->r = (p->has & GDN_HAS_READ_KEY) ? take(&m, rows) : c->k;
-    c->bytes = take(&m, n * p->digits);
+    c->bytes = take(&m, n * p->digits * GDN_VL);
     c->K = take(&m, n * p->digits * TOKENS);
-    c->KT_rows = GDN_TILES ? take(&m, n * p->digits * TOKENS) : NULL;
+    c->d = take(&m, 4 * TOKENS * (int64_t)p->head_dim_v);
     c->RK = take(&m, 4 * TOKENS * TOKENS);
     c->QK = take(&m, 4 * TOKENS * TOKENS);
-    take_rows(&m, &c->Q, TOKENS, words);
-    take_rows(&m, &c->R, TOKENS, words);
-    take_rows(&m, &c->KT, n, digits_row_words(TOKENS, p->digits));
-    S->own = take(&m, gdn_state_factors(p->head_dim_k, p->head_dim_v, p->digits) + 4 * p->head_dim_v);
-    S->x = p->state.dtype == GDN_F32 ? take(&m, 4 * n * p->head_dim_v) : NULL;
+    take_rows(&m, &c->RQ, 2 * TOKENS, p->head_dim_k, p->digits);
+    take_rows(&m, &c->KT, n, TOKENS, p->digits);
+    for (int32_t i = 0; i < heads; i++) {
+        S[i].own = take(&m, gdn_state_factors(p->head_dim_k, p->head_dim_v, p->digits) + 4 * p->head_dim_v);
+        S[i].x = p->state.dtype == GDN_F32 ? take(&m, 4 * n * p->head_dim_v) : NULL;
+    }
     return m.used;
 }
 
@@ -477,14 +428,16 @@ static void chunked_item(const gdn_gated_delta_net_call *p, int64_t item, void *
                     .pitch = p->head_dim_k,
                     .reads = p->has & GDN_HAS_READ_KEY };
     chunk32 keys, *const c = &keys;
-    state32 S;
+    state32 S[HEADS];
+    int32_t h[HEADS], heads = 0;
     if (!gdn_has_work(x.q)) return;
-    (void)chunked_scratch(p, scratch, c, &S);
-    for (x.h = 0; x.h < p->n_heads_v; x.h++) {
-        if (gdn_key_head(p, x.h) != x.key_head) continue;
-        set_raw_gate(&x);
-        if (p->digits == 2) chunked_head(&x, c, &S, 2);
-        else chunked_head(&x, c, &S, 3);
+    (void)chunked_scratch(p, scratch, c, S);
+    for (int32_t i = 0; i < p->heads_per_key; i++) {
+        h[heads++] = p->head_map == GDN_HEADS_TILED ? x.key_head + i * p->n_heads_k : x.key_head * p->heads_per_key + i;
+        if (heads < HEADS && i + 1 < p->heads_per_key) continue;
+        if (p->digits == 2) chunked_heads(&x, c, S, h, heads, 2);
+        else chunked_heads(&x, c, S, h, heads, 3);
+        heads = 0;
     }
     for (int32_t t = 0; x.q.row >= 0 && t < x.q.T; t++) { /* all heads have read the keys of the log */
         if (x.q.position + t < gdn_chunked_base(p, x.q)) continue;
@@ -499,8 +452,8 @@ static void chunked_plan(const gdn_gated_delta_net_call *p, gdn_plan *plan)
     plan->n_items = gdn_ref_gated_delta_net_items(p);
     plan->variant = channel ? GDN_VARIANT_REFERENCE : GDN_VARIANT_CHUNKED;
     chunk32 c;
-    state32 S;
-    plan->cpu.scratch_bytes = channel ? gdn_ref_scratch_bytes(p) : (uint64_t)chunked_scratch(p, NULL, &c, &S);
+    state32 S[HEADS];
+    plan->cpu.scratch_bytes = channel ? gdn_ref_scratch_bytes(p) : (uint64_t)chunked_scratch(p, NULL, &c, S);
 }
 
 static void chunked_run(const gdn_gated_delta_net_call *p, int64_t first, int64_t last, void *scratch)

@@ -47,6 +47,10 @@ static inline vi vi_sel(vm m, vi iftrue, vi iffalse)
 {
     return _mm256_blendv_epi8(iffalse, iftrue, _mm256_castps_si256(m));
 }
+static inline vi vi_merge(vi bits, vi a, vi b)
+{
+    return _mm256_or_si256(_mm256_and_si256(bits, a), _mm256_andnot_si256(bits, b));
+}
 
 /* --- between the two --- */
 static inline vf v_from_bits(vi a) { return _mm256_castsi256_ps(a); }
@@ -54,13 +58,6 @@ static inline vf v_from_bits(vi a) { return _mm256_castsi256_ps(a); }
 static inline vi v_to_int_rne(vf a)
 {
     return _mm256_cvttps_epi32(_mm256_round_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
-}
-
-static inline void vi_store_low_bytes(int8_t *p, vi a)
-{
-    const __m256i low = _mm256_set1_epi32(0x0c080400), bytes = _mm256_shuffle_epi8(a, low);
-    _mm_storel_epi64((__m128i *)(void *)p,
-                     _mm_unpacklo_epi32(_mm256_castsi256_si128(bytes), _mm256_extracti128_si256(bytes, 1)));
 }
 
 /* --- 16-bit floats; AVX2 has no 16-bit masked access, so tails are copied through the stack --- */

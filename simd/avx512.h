@@ -7,6 +7,8 @@
  * - vf, vi, vm: float vector, int32 vector, lane mask; GDN_VL lanes each
  * - v_fma(a, b, c): a*b+c, one rounding; v_fnma(a, b, c): c-a*b, one rounding
  * - v_sel(m, a, b): m ? a : b; comparisons are false where a lane is NaN, except v_ngt
+ * - vi_add_halves: adds numbers of 16 bits, two in a lane
+ * - vi_merge(bits, a, b): the bits of a where `bits` has ones, else those of b
  * - v_larger(a, b): a > b ? a : b, v_smaller(a, b): a < b ? a : b; so the result is b where a lane is NaN
  * - *_n: the first n lanes, 0 <= n <= GDN_VL; memory beyond n is neither read nor written, lanes beyond n load as +0
  * - v_to_int: towards zero; v_to_int_rne: to nearest, ties to even; both for |x| < 2^31 only, because the instruction
@@ -28,10 +30,10 @@
  * - v_load4_bf16_half(p, h, r): half h of 2 GDN_VL groups, the half of v_load_bf16_half()
  * - v_set1_f16(p), v_load_i8(p): the F16 at p in all lanes; GDN_VL signed bytes
  * - v_store_i8(p, y): 32 floats rounded to integers, ties to even, as bytes; 0 for a NaN
- * - vi_store_low_bytes: the lowest byte of each lane
  * - quad_dot(sum, l, word, step): sum plus 4 products of signed bytes: each lane of l with a word. A word has
  *   GDN_QUAD_PARTS parts, `step` words apart. quad_words() makes words of 16 k bytes, quad_pack() of numbers. The
- * lanes' bytes count as GDN_QUAD_BIAS more than they are
+ *   lanes' bytes count as GDN_QUAD_BIAS more than they are. quad_byte(sum, quad, i): sum plus byte i of each lane.
+ *   quad_sum(bytes, n): the sum of 16 k bytes, where there is a bias
  * - v_div: IEEE's, for quotients that are defined as correctly rounded. GPUs compute those by the sequences of
  *   numerics/elementary.h. There is no square root.
  */
@@ -76,13 +78,10 @@ static inline vm vi_eq(vi a, vi b) { return _mm512_cmpeq_epi32_mask(a, b); }
 static inline vm vi_lt(vi a, vi b) { return _mm512_cmplt_epi32_mask(a, b); }
 static inline vm vi_gt(vi a, vi b) { return _mm512_cmpgt_epi32_mask(a, b); }
 static inline vi vi_sel(vm m, vi iftrue, vi iffalse) { return _mm512_mask_blend_epi32(m, iffalse, iftrue); }
+static inline vi vi_merge(vi bits, vi a, vi b) { return _mm512_ternarylogic_epi32(bits, a, b, 0xca); }
 
 /* --- between the two --- */
 static inline vf v_from_bits(vi a) { return _mm512_castsi512_ps(a); }
-static inline void vi_store_low_bytes(int8_t *p, vi a)
-{
-    _mm_storeu_si128((__m128i *)(void *)p, _mm512_cvtepi32_epi8(a));
-}
 static inline vi v_to_int_rne(vf a)
 {
     return _mm512_cvt_roundps_epi32(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);

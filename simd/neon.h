@@ -86,6 +86,12 @@ static inline vi vi_sub(vi a, vi b) { return vsubq_s32(a, b); }
 static inline vi vi_and(vi a, vi b) { return vandq_s32(a, b); }
 static inline vi vi_or(vi a, vi b) { return vorrq_s32(a, b); }
 static inline vi vi_xor(vi a, vi b) { return veorq_s32(a, b); }
+static inline vi vi_add_halves(vi a, vi b)
+{
+    return vreinterpretq_s32_s16(vaddq_s16(vreinterpretq_s16_s32(a), vreinterpretq_s16_s32(b)));
+}
+static inline vi vi_larger(vi a, vi b) { return vmaxq_s32(a, b); }
+static inline vi vi_merge(vi bits, vi a, vi b) { return vbslq_s32(vreinterpretq_u32_s32(bits), a, b); }
 #define vi_shl(a, count) vshlq_n_s32((a), (count))
 #define vi_shr(a, count) vreinterpretq_s32_u32(vshrq_n_u32(vreinterpretq_u32_s32(a), (count)))
 #define vi_sar(a, count) vshrq_n_s32((a), (count))
@@ -246,11 +252,4 @@ static inline vi quad_dot(vi sum, vquad l, const int32_t *word, int64_t step)
     return vaddq_s32(sum, vpaddq_s32(vpaddlq_s16(low), vpaddlq_s16(high)));
 #endif
 }
-static inline void vi_store_low_bytes(int8_t *p, vi a)
-{
-    const int16x4_t half = vmovn_s32(a);
-    const int8x8_t bytes = vmovn_s16(vcombine_s16(half, half));
-    vst1_lane_s32((int32_t *)(void *)p, vreinterpret_s32_s8(bytes), 0);
-}
-
 #endif

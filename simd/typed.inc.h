@@ -7,17 +7,29 @@
 
 #define GDN_INLINE static inline __attribute__((always_inline))
 
+/* The lowest bytes of four vectors, those of a lane one after the other. */
+GDN_INLINE vi vi_low_bytes(const vi x[4])
+{
+    const vi low = vi_merge(vi_set1(0xff), x[0], vi_shl(x[1], 8));
+    return vi_merge(vi_set1(0xffff), low, vi_merge(vi_set1(0xff0000), vi_shl(x[2], 16), vi_shl(x[3], 24)));
+}
+
+#if GDN_QUAD_BIAS == 0
+/* Adds byte i of each lane of a quad, 0 <= i < 4 a constant. */
+GDN_INLINE vi quad_byte(vi sum, vi quad, const int i)
+{
+    const vi high = i == 0 ? vi_shl(quad, 24) : i == 1 ? vi_shl(quad, 16) : i == 2 ? vi_shl(quad, 8) : quad;
+    return vi_add(sum, vi_sar(high, 24));
+}
+static inline int32_t quad_sum(const int8_t *bytes, int32_t n) { return (void)bytes, (void)n, 0; }
+#endif
+
 #if GDN_QUAD_PARTS == 1 /* a word is its four bytes */
 static inline void quad_words(int32_t *word, const int8_t *bytes, int32_t n)
 {
     __builtin_memcpy(word, bytes, (size_t)n);
 }
-static inline void quad_pack(const vi x[4], vi word[1])
-{
-    const vi byte = vi_set1(255);
-    *word = vi_or(vi_or(vi_and(x[0], byte), vi_shl(vi_and(x[1], byte), 8)),
-                  vi_or(vi_shl(vi_and(x[2], byte), 16), vi_shl(x[3], 24)));
-}
+static inline void quad_pack(const vi x[4], vi word[1]) { *word = vi_low_bytes(x); }
 #endif
 
 GDN_INLINE vf v_load_some(const float *p, int n) { return n == GDN_VL ? v_load(p) : v_load_n(p, n); }

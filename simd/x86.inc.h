@@ -42,6 +42,8 @@ static inline vi vi_sub(vi a, vi b) { return GDN_MM(sub_epi32)(a, b); }
 static inline vi vi_and(vi a, vi b) { return GDN_MM_SI(and)(a, b); }
 static inline vi vi_or(vi a, vi b) { return GDN_MM_SI(or)(a, b); }
 static inline vi vi_xor(vi a, vi b) { return GDN_MM_SI(xor)(a, b); }
+static inline vi vi_add_halves(vi a, vi b) { return GDN_MM(add_epi16)(a, b); }
+static inline vi vi_larger(vi a, vi b) { return GDN_MM(max_epi32)(a, b); }
 #define vi_shl(a, count) GDN_MM(slli_epi32)((a), (count))
 #define vi_shr(a, count) GDN_MM(srli_epi32)((a), (count))
 #define vi_sar(a, count) GDN_MM(srai_epi32)((a), (count))
@@ -185,6 +187,16 @@ static inline vi quad_dot(vi sum, vquad l, const int32_t *word, int64_t step)
     (void)step;
     return GDN_MM_DPBUSD(sum, l, vi_set1(*word));
 }
+static inline int32_t quad_sum(const int8_t *bytes, int32_t n)
+{
+    __m128i sum = _mm_setzero_si128();
+    for (int32_t i = 0; i < n; i += 16) {
+        const __m128i x = _mm_loadu_si128((const __m128i *)(const void *)(bytes + i));
+        sum = _mm_add_epi64(sum, _mm_sad_epu8(_mm_xor_si128(x, _mm_set1_epi8(-128)), _mm_setzero_si128()));
+    }
+    return _mm_cvtsi128_si32(sum) + _mm_extract_epi32(sum, 2) - 128 * n;
+}
+static inline vi quad_byte(vi sum, vi quad, int i) { return GDN_MM_DPBUSD(sum, vi_set1(1 << 8 * i), quad); }
 #else
 /* Products of 16 bits. A quad is widened to its even and its odd bytes. */
 #define GDN_QUAD_PARTS 2
