@@ -4,6 +4,8 @@
 #ifndef GDN_CORE_PLAN_H
 #define GDN_CORE_PLAN_H
 
+#include <stdbool.h>
+
 #include "gdn/gdn.h"
 
 enum { GDN_PLAN_CONSTANTS = 4 };
@@ -47,6 +49,7 @@ typedef struct gdn_plan {
     struct {
         int64_t grain;          /* items that a thread should take at a time, >= 1                      */
         uint64_t scratch_bytes; /* workspace of one thread; the CPU backend aligns it to 64             */
+        bool converts_bf16;     /* the processor has an instruction for it                              */
     } cpu;
     struct {
         int32_t device_kernel; /* which one: the backend's own number                                  */

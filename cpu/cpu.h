@@ -17,6 +17,7 @@ typedef struct gdn_cpu_kernel {
     void (*run)(const void *call, const gdn_plan *plan, int64_t first, int64_t last, void *scratch);
 } gdn_cpu_kernel;
 
+extern const gdn_cpu_kernel gdn_cpu_gated_delta_net_avx512_bf16;
 extern const gdn_cpu_kernel gdn_cpu_gated_delta_net_avx512_vnni;
 extern const gdn_cpu_kernel gdn_cpu_gated_delta_net_avx512_amx;
 extern const gdn_cpu_kernel gdn_cpu_gated_delta_net_avx512;

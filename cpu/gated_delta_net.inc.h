@@ -162,6 +162,7 @@ static void gated_delta_net_run(const void *call, const gdn_plan *plan, int64_t 
         head_view *x = &view[item & 1], *next = &view[(item + 1) & 1];
         const bool any_next = item + 1 < last && view_item(p, plan->cut, item + 1, next);
         x->next = any_next ? next : NULL;
+        x->converts_bf16 = plan->cpu.converts_bf16;
         if (any) run_item(x, plan->cut, scratch);
         any = any_next;
     }

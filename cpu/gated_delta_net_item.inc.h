@@ -27,6 +27,7 @@ typedef struct head_view {
     int32_t n;          /* head_dim_k                                                     */
     int32_t pitch;      /* of rows of n floats in scratch                                 */
     bool channel;
+    bool converts_bf16;           /* as gdn_plan                                                        */
     bool reads;                   /* the state is read with a key of its own                            */
     float rate;                   /* of a raw gate                                                      */
     const char *bias;             /* of a raw gate, one or n elements; NULL = 0                         */

@@ -233,7 +233,8 @@ static __attribute__((noinline)) void rows_decode_ready(const head_view *x, cons
         channel_decays(x, b->g, i * GDN_VL, token->a + i, GDN_GROUP); /* 2: decay */
 }
 
-GDN_INLINE void rows_decode_run(const head_view *x, const rows_decode_block *block, bool channel, bool stream, int type)
+GDN_INLINE void rows_decode_run(const head_view *x, const rows_decode_block *block, bool channel, bool stream, int type,
+                                bool converts)
 {
     const int size = type == GDN_F32 ? 4 : 2;
     rows_decode_block b = *block;
@@ -262,7 +263,8 @@ GDN_INLINE void rows_decode_run(const head_view *x, const rows_decode_block *blo
             s[i] = v_fma(k[i], d, v_mul(a[i], s[i]));                 /* 5: update     */
             part_q[i % PARTS] = v_fma(s[i], q[i], part_q[i % PARTS]); /* 6: output     */
             if (!b.to) continue;
-            if (stream) v_stream_typed(b.to, type, i * GDN_VL, s[i]); /* 7: snapshot   */
+            if (converts) v_convert_bf16((uint16_t *)(void *)b.to + i * GDN_VL, s[i], stream); /* 7: snapshot   */
+            else if (stream) v_stream_typed(b.to, type, i * GDN_VL, s[i]);
             else v_store_typed(b.to, type, i * GDN_VL, s[i], GDN_VL);
         }
         b.out[r] = b.scale * parts_sum(part_q);
@@ -270,17 +272,18 @@ GDN_INLINE void rows_decode_run(const head_view *x, const rows_decode_block *blo
     }
 }
 
-#define ROWS_DECODE(name, type)                                                                                        \
+#define ROWS_DECODE(name, type, converts)                                                                              \
     GDN_INLINE void name(const head_view *x, const rows_decode_block *b, bool stream)                                  \
     {                                                                                                                  \
-        if (x->channel && stream) rows_decode_run(x, b, 1, 1, type);                                                   \
-        else if (x->channel) rows_decode_run(x, b, 1, 0, type);                                                        \
-        else if (stream) rows_decode_run(x, b, 0, 1, type);                                                            \
-        else rows_decode_run(x, b, 0, 0, type);                                                                        \
+        if (x->channel && stream) rows_decode_run(x, b, 1, 1, type, converts);                                         \
+        else if (x->channel) rows_decode_run(x, b, 1, 0, type, converts);                                              \
+        else if (stream) rows_decode_run(x, b, 0, 1, type, converts);                                                  \
+        else rows_decode_run(x, b, 0, 0, type, converts);                                                              \
     }
-ROWS_DECODE(rows_decode_f32, GDN_F32)
-ROWS_DECODE(rows_decode_f16, GDN_F16)
-ROWS_DECODE(rows_decode_bf16, GDN_BF16)
+ROWS_DECODE(rows_decode_f32, GDN_F32, 0)
+ROWS_DECODE(rows_decode_f16, GDN_F16, 0)
+ROWS_DECODE(rows_decode_bf16, GDN_BF16, 0)
+ROWS_DECODE(rows_decode_bf16_converted, GDN_BF16, GDN_BF16_INSTRUCTION)
 #undef ROWS_DECODE
 
 /* The chunk is scratch, for values and outputs that are not F32. */
@@ -305,6 +308,7 @@ static void rows_decode(const head_view *x, const chunk *c)
     if (p->v.dtype == GDN_F32) b.v = (const float *)(const void *)values + x->j0;
     else load_as_f32(c->v, values, p->v.dtype, x->j0, x->n_columns), b.v = c->v;
     if (x->type == GDN_F16) rows_decode_f16(x, &b, stream);
+    else if (x->type == GDN_BF16 && GDN_BF16_INSTRUCTION && x->converts_bf16) rows_decode_bf16_converted(x, &b, stream);
     else if (x->type == GDN_BF16) rows_decode_bf16(x, &b, stream);
     else rows_decode_f32(x, &b, stream);
     for (int32_t j = 0; p->result.dtype != GDN_F32 && j < x->n_columns; j += GDN_VL)

@@ -6,6 +6,7 @@ target_sources(gdn_objects PRIVATE
 
 gdn_isa_sources(gdn_objects cpu/gated_delta_net)
 if(GDN_ARCH STREQUAL "x86_64") # the chunked form alone has code for these
+  target_sources(gdn_objects PRIVATE cpu/gated_delta_net_avx512_bf16.c)
   gdn_isa_source(gdn_objects cpu/gated_delta_net_avx512_vnni.c avx512_vnni)
   gdn_isa_source(gdn_objects cpu/gated_delta_net_avx512_amx.c avx512_amx)
   gdn_isa_source(gdn_objects cpu/gated_delta_net_avx2_vnni.c avx2_vnni)

@@ -15,8 +15,8 @@ static const gdn_cpu_table in_software = {
     },
 };
 
-/* A set for x86-64, whose processors flush in hardware. VNNI and AMX have kernels for gated_delta_net alone. AMX comes
- * behind VNNI until a processor has shown that it is faster. */
+/* A set for x86-64, whose processors flush in hardware. BF16, VNNI and AMX have kernels for gated_delta_net alone. AMX
+ * comes behind VNNI until a processor has shown that it is faster. */
 #define GDN_X86(index, name, of_delta, rest)                                                                           \
     {                                                                                                                  \
         name, gdn_simd_has_##of_delta,                                                                                 \
@@ -30,11 +30,12 @@ static const gdn_cpu_table in_software = {
 
 static const gdn_cpu_table tables[] = {
 #if defined(__x86_64__)
-    GDN_X86(0, "avx512_vnni", avx512_vnni, avx512),
-    GDN_X86(1, "avx512_amx", avx512_amx, avx512),
-    GDN_X86(2, "avx512", avx512, avx512),
-    GDN_X86(3, "avx2_vnni", avx2_vnni, avx2),
-    GDN_X86(4, "avx2", avx2, avx2),
+    GDN_X86(0, "avx512_bf16", avx512_bf16, avx512),
+    GDN_X86(1, "avx512_vnni", avx512_vnni, avx512),
+    GDN_X86(2, "avx512_amx", avx512_amx, avx512),
+    GDN_X86(3, "avx512", avx512, avx512),
+    GDN_X86(4, "avx2_vnni", avx2_vnni, avx2),
+    GDN_X86(5, "avx2", avx2, avx2),
 #elif defined(__aarch64__)
     {
         "neon",

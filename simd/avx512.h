@@ -14,6 +14,8 @@
  * - v_to_int: towards zero; v_to_int_rne: to nearest, ties to even; both for |x| < 2^31 only, because the instruction
  *   sets differ outside
  * - v_store_f16, v_store_bf16: nearest even, subnormals kept, overflow to inf, NaN stays a NaN
+ * - v_convert_bf16: v_store_bf16 or v_stream_bf16 by an instruction, where GDN_BF16_INSTRUCTION is defined and the
+ *   processor has it
  * - v_round_f16, v_round_bf16: the value that one of these stores, as floats
  * - v_load_bf16_half(p, h): half h, 0 or 1, of the 2 GDN_VL elements at p. Which elements a half has depends on the
  *   instruction set (here the even or the odd ones, so that no lane has to move). v_deal(a, b, h) selects the same half
@@ -94,6 +96,19 @@ static inline vi gdn_v_pair(vh a, vh b) { return _mm512_inserti64x4(_mm512_casts
 static inline vi gdn_v_odd_u16(vi even, vi odd) { return _mm512_mask_blend_epi16(0xaaaaaaaau, even, odd); }
 /* Not vcvtneps2bf16: that instruction flushes subnormals. */
 static inline vh gdn_v_to_bf16(vf a) { return _mm512_cvtepi32_epi16(vi_shr(gdn_v_bf16_upper(a), 16)); }
+/* The instruction of AVX512_BF16, where there are no subnormals. It is written in assembly, so that the rest of a
+ * source can run on processors without it. */
+#define GDN_BF16_INSTRUCTION 1
+static inline void gdn_stream_u16(uint16_t *p, vh h);
+static inline void gdn_store_u16(uint16_t *p, vh h);
+static inline void v_convert_bf16(uint16_t *p, vf a, int stream)
+{
+    vh h;
+    if (__builtin_expect(_mm512_fpclass_ps_mask(a, 0x20) != 0, 0)) h = gdn_v_to_bf16(a);
+    else __asm__("vcvtneps2bf16 %1, %0" : "=v"(h) : "v"(a));
+    if (stream) gdn_stream_u16(p, h);
+    else gdn_store_u16(p, h);
+}
 /* A NaN is returned unchanged; the store makes its upper half a NaN. */
 static inline vf v_round_bf16(vf a)
 {

@@ -7,6 +7,11 @@
 
 #define GDN_INLINE static inline __attribute__((always_inline))
 
+#ifndef GDN_BF16_INSTRUCTION
+#define GDN_BF16_INSTRUCTION 0
+GDN_INLINE void v_convert_bf16(uint16_t *p, vf a, int stream) { (void)p, (void)a, (void)stream; }
+#endif
+
 /* The lowest bytes of four vectors, those of a lane one after the other. */
 GDN_INLINE vi vi_low_bytes(const vi x[4])
 {

@@ -7,6 +7,7 @@ drafts. States stay in vLLM's pools, in their type, float32, float16 or bfloat16
 docs/guide/vllm.md has what is replaced."""
 from __future__ import annotations
 
+import copy
 import functools
 import importlib
 import inspect
@@ -32,6 +33,7 @@ _METADATA = {"num_prefills", "num_decodes", "num_spec_decodes", "num_actual_toke
              "num_accepted_tokens"}
 _PADDING = 0  # the slot that vLLM gives to padding
 _digits = 0  # of the chunked form; 0: the recurrence; set by register()
+_memory = torch.empty(0)  # of _like()
 _without_copies: Optional[str] = None  # why drafts cannot run with prefix caching; set by register()
 
 
@@ -255,6 +257,8 @@ class _Step:
                 "history_dst": xp.where(padding, gdn.NONE, slot), "state_dst": xp.where(padding[:, None], gdn.NONE, kept),
                 "state_src": xp.where(padding, gdn.SKIP, xp.where(at == 0, gdn.NONE, first))}
         self.bases: Optional[Tuple[Any, Any]] = None  # in the chunked form: slots, and the tokens that their states have seen after the step
+        # What the next step may take over, if it has the same rows and all of them go on.
+        self.same = None if self.drafted or _digits or on or padding.any() or not at.all() else (start, slot)
         if _digits:
             chunked, base = _vllm_chunked.maps(self.drafted, slot, padding, at, length, _vllm_chunked.bases(pool)[slot])
             maps.update(chunked)
@@ -268,6 +272,21 @@ class _Step:
         if checkpoint is not None:
             self._keep(at[self.drafted:], length[self.drafted:], ~padding[self.drafted:], integers(checkpoint.checkpoint_offsets[:others]),
                        integers(checkpoint.state_indices[:others]))
+
+    def next(self, meta: Any) -> Optional["_Step"]:
+        """The step after this one, if it has the same slots and lengths, and no row starts. Only the positions are others then, and making
+        all maps takes longer than a small layer's kernels. None: it has to be made."""
+        others = meta.num_decodes + meta.num_prefills
+        if self.same is None or self.interval is not None or getattr(meta, "checkpoint", None) is not None or meta.spec_sequence_masks is not None or (
+                others, meta.num_actual_tokens) != (self.n, self.tokens):
+            return None
+        at = meta.gdn_position[1][:others].numpy()
+        given = meta.non_spec_query_start_loc[:others + 1].numpy(), meta.non_spec_state_indices_tensor[:others].numpy()
+        if not at.all() or not all((old == new).all() for old, new in zip(self.same, given)):
+            return None
+        step = copy.copy(self)
+        step.maps = {**self.maps, "position": torch.from_numpy(at.astype("int32"))}
+        return step
 
     def _keep(self, at: Any, length: Any, real: Any, tokens: Any, slot: Any) -> None:
         """The map of checkpoints, of which each row without drafts has at most one."""
@@ -289,13 +308,15 @@ class _Step:
         return {} if self.interval is None else {"checkpoint_interval": self.interval}
 
 
-def _step(meta: Any, pool: Tensor) -> _Step:
+def _step(meta: Any, layer: Any) -> _Step:
     """The maps of a step, made by its first layer. In a CUDA graph's capture they are made in the graph."""
     graph = meta.non_spec_query_start_loc if meta.spec_query_start_loc is None else meta.spec_query_start_loc
     capturing = graph.is_cuda and torch.cuda.is_current_stream_capturing()
     kept = meta.__dict__.get("gdn_step")
     if kept is None or kept[0] != capturing:
-        kept = meta.gdn_step = capturing, _Step(meta, pool)
+        last = layer.__dict__.get("gdn_last")
+        kept = meta.gdn_step = capturing, last and last.next(meta) or _Step(meta, layer.kv_cache[1])
+        layer.gdn_last = kept[1]
     return kept[1]
 
 
@@ -313,7 +334,7 @@ def _attend(layer: Any, qkv: Tensor, g: Tensor, beta: Tensor, out: Tensor, heads
         return
     if not meta.num_actual_tokens:
         return
-    step = _step(meta, layer.kv_cache[1])
+    step = _step(meta, layer)
     tokens = [x[:step.tokens] if step.order is None else x.index_select(0, step.order) for x in (qkv, g, beta)]
     mixed = out[:step.tokens] if step.order is None else torch.empty_like(out[:step.tokens])
     convolved = _convolve(layer, step, rows(tokens[0]), weight, bias)
@@ -332,11 +353,22 @@ def _convolve(layer: Any, step: _Step, x: Tensor, weight: Tensor, bias: Optional
     if pool.stride()[1:] != (pool.shape[2], 1):
         raise _unknown(f"cannot use a pool of the convolution with strides {pool.stride()}; a slot has to be contiguous")
     ring = pool.as_strided((pool.shape[0], pool.shape[1] * pool.shape[2] // channels, channels), (pool.stride(0), channels, 1))
-    out, x = torch.empty_like(x), x.to(pool.dtype)
+    out, x = _like(x), x.to(pool.dtype)
     operands = {"x": x, "weight": rows(weight), "bias": bias, "history": ring, "out": out,
                 **step.of("seq_start", "position", "history_src", "history_dst")}
     _where(x).run(_build_ssm_conv, operands, {"silu": True, **step.options()}, {})
     return out
+
+
+def _like(x: Tensor) -> Tensor:
+    """Memory for a convolution's outputs, which the rule of the same layer reads. On a CPU all layers use the same: the system clears
+    large memory that is new, which takes as long as the convolution."""
+    global _memory
+    if not x.is_cpu:
+        return torch.empty_like(x)
+    if _memory.dtype is not x.dtype or _memory.numel() < x.numel():
+        _memory = torch.empty(x.numel(), dtype=x.dtype)
+    return _memory[:x.numel()].view(x.shape)
 
 
 def _rule(layer: Any, step: _Step, x: Tensor, g: Tensor, beta: Tensor, out: Tensor, heads_k: int, gates: Dict[str, Any]) -> None:
