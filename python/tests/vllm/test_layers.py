@@ -422,6 +422,45 @@ class Pools(unittest.TestCase):
                 self.assertTrue(all(same(*both) for both in zip(result, results[0])), (digits, model, windows, states))
 
 
+class Steps(unittest.TestCase):
+    def test_the_step_after(self):
+        """What a step takes over from the one before are the maps that it would make."""
+        draw, taken = random.Random(7), 0
+        known = {"num_spec_decodes": 0, "spec_sequence_masks": None, "num_prefills": 0}
+
+        def step(lengths, slots, positions, **more):
+            start = torch.tensor([0, *itertools.accumulate(lengths)], dtype=torch.int32)
+            return types.SimpleNamespace(**known, num_decodes=len(slots), num_actual_tokens=sum(lengths), non_spec_query_start_loc=start,
+                                         non_spec_state_indices_tensor=torch.tensor(slots, dtype=torch.int32),
+                                         gdn_position=(torch.zeros(0, dtype=torch.int32), torch.tensor(positions)), **more)
+
+        for _ in range(500):
+            n = draw.randint(1, 3)
+            lengths, slots, positions = ([draw.randint(low, 3) for _ in range(n)] for low in (1, 0, 0))
+            before = gdn.vllm._Step(step(lengths, slots, positions))
+            change = draw.choice(("nothing", "positions", "lengths", "slots", "rows", "checkpoint"))
+            positions = [at + 1 for at in positions]
+            more = {}
+            if change == "positions":
+                positions[draw.randrange(n)] = 0
+            elif change == "lengths":
+                lengths = draw.sample(lengths, n)
+            elif change == "slots":
+                slots = draw.sample(slots, n)
+            elif change == "rows":
+                lengths, slots, positions = lengths + [1], slots + [1], positions + [5]
+            elif change == "checkpoint":
+                more["checkpoint"] = types.SimpleNamespace(checkpoint_offsets=torch.ones(n, dtype=torch.int32), state_indices=torch.ones(n, dtype=torch.int32))
+            meta = step(lengths, slots, positions, **more)
+            after, whole = before.next(meta), gdn.vllm._Step(meta)
+            if after is None:
+                continue
+            taken += 1
+            self.assertEqual({name: x.tolist() for name, x in after.maps.items()}, {name: x.tolist() for name, x in whole.maps.items()}, change)
+            self.assertEqual((after.n, after.tokens, after.interval, after.bases), (whole.n, whole.tokens, whole.interval, whole.bases))
+        self.assertGreater(taken, 50)
+
+
 class Unknown(unittest.TestCase):
     def test_metadata_of_another_maker(self):
         made = metadata([], [(Padding(), 1)], [False])
