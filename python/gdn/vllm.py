@@ -13,6 +13,7 @@ import importlib
 import inspect
 import os
 import sys
+import threading
 from dataclasses import fields, replace
 from typing import Any, Callable, Dict, Optional, Tuple, get_type_hints
 
@@ -33,7 +34,7 @@ _METADATA = {"num_prefills", "num_decodes", "num_spec_decodes", "num_actual_toke
              "num_accepted_tokens"}
 _PADDING = 0  # the slot that vLLM gives to padding
 _digits = 0  # of the chunked form; 0: the recurrence; set by register()
-_memory = torch.empty(0)  # of _like()
+_memory = threading.local()  # of _like(): engines in several threads have their own
 _without_copies: Optional[str] = None  # why drafts cannot run with prefix caching; set by register()
 
 
@@ -361,14 +362,14 @@ def _convolve(layer: Any, step: _Step, x: Tensor, weight: Tensor, bias: Optional
 
 
 def _like(x: Tensor) -> Tensor:
-    """Memory for a convolution's outputs, which the rule of the same layer reads. On a CPU all layers use the same: the system clears
+    """Memory for a convolution's outputs, which the rule of the same layer reads. On a CPU all layers of a thread use the same: the system clears
     large memory that is new, which takes as long as the convolution."""
-    global _memory
     if not x.is_cpu:
         return torch.empty_like(x)
-    if _memory.dtype is not x.dtype or _memory.numel() < x.numel():
-        _memory = torch.empty(x.numel(), dtype=x.dtype)
-    return _memory[:x.numel()].view(x.shape)
+    kept = getattr(_memory, "kept", None)
+    if kept is None or kept.dtype is not x.dtype or kept.numel() < x.numel():
+        kept = _memory.kept = torch.empty(x.numel(), dtype=x.dtype)
+    return kept[:x.numel()].view(x.shape)
 
 
 def _rule(layer: Any, step: _Step, x: Tensor, g: Tensor, beta: Tensor, out: Tensor, heads_k: int, gates: Dict[str, Any]) -> None:
