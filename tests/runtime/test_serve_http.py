@@ -390,7 +390,7 @@ def large_answers():
 def silence():
     """A stream that waits has comments; an answer that is no stream has nothing before it."""
     with server("--parallel", "1", "--queue", "100") as s:
-        first = s.open(COMPLETIONS, {**LONG, "n": 6, "stream": True})
+        first = s.open(COMPLETIONS, {**LONG, "n": 50, "stream": True})  # more than any processor ends in this time
         for body in ({"prompt": PROMPT, "max_tokens": 3, "stream": True}, {"prompt": PROMPT, "max_tokens": 3}):
             with socket.create_connection(("127.0.0.1", s.port), timeout=WAIT) as c:
                 c.sendall(request(COMPLETIONS, body))
@@ -405,6 +405,7 @@ def silence():
                         require(False, f"a byte before the answer: {c.recv(1000)}")
                     except TimeoutError:
                         pass
+        require(s.metric("texts_waiting") > 0, "the first request has kept the others waiting")
         first[1].close()
         first[0].close()
 
