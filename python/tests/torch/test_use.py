@@ -146,10 +146,12 @@ class Limits(Used):
                     ours = one(TOKENS).logits
                     with without():
                         self.near(ours, one(TOKENS).logits, name)
-        one = torch.ao.quantization.quantize_dynamic(model("qwen3_5").requires_grad_(False), {torch.nn.Linear}, dtype=torch.qint8)
+        plain = model("qwen3_5").requires_grad_(False)
+        one = torch.ao.quantization.quantize_dynamic(plain, {torch.nn.Linear}, dtype=torch.qint8)
         ours = one(TOKENS).logits
-        with without():
-            self.assertLess((ours - one(TOKENS).logits).abs().max(), 0.05 * ours.std())
+        with without():  # an activation between two integers may become either: far less than what rounding itself costs
+            theirs = one(TOKENS).logits
+            self.assertLess((ours - theirs).square().mean().sqrt(), 0.1 * (theirs - plain(TOKENS).logits).square().mean().sqrt())
 
     @torch.no_grad()
     def test_projections_of_another_type(self):
