@@ -502,12 +502,29 @@ void schema_check_values(compiler *c)
     }
 }
 
+static gdn_status read_text(const char *text, uint64_t bytes, json_text *json)
+{
+    uint64_t at;
+    if (bytes > RT_SCHEMA_MAX)
+        return rt_fail(GDN_INVALID_ARGUMENT, "the schema has %llu bytes; %d are allowed", (unsigned long long)bytes,
+                       (int)RT_SCHEMA_MAX);
+    json->node = rt_calloc(json_values(text, bytes), sizeof *json->node, "a schema");
+    json->string = rt_calloc(bytes + 4, 1, "a schema");
+    if (!json->node || !json->string) return GDN_OUT_OF_MEMORY;
+    const gdn_status status = json_read(text, bytes, json, &at);
+    if (!status) return GDN_OK;
+    return rt_fail(status,
+                   status == GDN_UNSUPPORTED ? "the schema is nested too deeply at byte %llu"
+                                             : "the schema is not valid JSON at byte %llu",
+                   (unsigned long long)at);
+}
+
 /* Compiles a schema, or with flags >= 0 calls of tools. */
 static gdn_status compile_text(const char *text, uint64_t bytes, int flags, rt_schema **schema)
 {
     compiler c = { 0 };
     *schema = NULL;
-    c.status = json_read(text, bytes, &c.json);
+    c.status = read_text(text, bytes, &c.json);
     c.schema = rt_calloc(1, sizeof *c.schema, "a schema");
     if (!c.status && c.schema) {
         const uint64_t n = (uint64_t)c.json.n;
@@ -522,7 +539,8 @@ static gdn_status compile_text(const char *text, uint64_t bytes, int flags, rt_s
         else c.schema->root = schema_rule(&c, 0);
     }
     if (!c.status && flags < 0) schema_check_values(&c);
-    json_free(&c.json);
+    rt_free(c.json.node);
+    rt_free(c.json.string);
     if (c.status) rt_schema_free(c.schema);
     else *schema = c.schema;
     return c.status;

@@ -1,37 +1,10 @@
-/* What the files of schemas share. schema_json.c reads JSON, schema_compile.c makes rules of it and schema_calls.c
- * those of calls of tools, schema_step.c is the automaton. mask.c finds the tokens that
- * it allows. */
+/* What the files of schemas share. schema_compile.c makes rules of JSON and schema_calls.c those of calls of
+ * tools, schema_step.c is the automaton. mask.c finds the tokens that it allows. */
 #ifndef GDN_RUNTIME_SCHEMA_INTERNAL_H
 #define GDN_RUNTIME_SCHEMA_INTERNAL_H
 
 #include "runtime/schema/schema.h"
-
-/* ---- JSON ---- */
-
-typedef enum json_kind { JSON_NULL, JSON_FALSE, JSON_TRUE, JSON_NUMBER, JSON_STRING, JSON_LIST, JSON_OBJECT } json_kind;
-
-/* A value. Nodes refer to each other by index; -1: none. */
-typedef struct json_node {
-    json_kind kind;
-    int32_t parent, child, next, n; /* first element or member, the next one of the same parent, their number */
-    rt_string key;                  /* of a member, without escapes                                             */
-    rt_string text;                 /* of a string without escapes; of a number as it is written                */
-    int32_t rule;                   /* its rule; -1: not compiled                                               */
-} json_node;
-
-typedef struct json_text {
-    json_node *node; /* [0] is the whole */
-    int32_t n;
-    char *arena; /* bytes of strings */
-} json_text;
-
-gdn_status json_read(const char *text, uint64_t bytes, json_text *json);
-void json_free(json_text *json);
-int json_is(rt_string a, const char *b);
-int32_t json_member(const json_text *json, int32_t of, const char *key); /* -1: there is none */
-/* Writes a value in the form of the automaton, without white space; returns the end. A byte takes 6 at most. */
-char *json_write(const json_text *json, int32_t node, char *to);
-char *json_write_string(rt_string text, char *to);
+#include "runtime/text/json.h"
 
 /* ---- Rules ---- */
 

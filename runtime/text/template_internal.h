@@ -237,7 +237,6 @@ tpl_text tpl_part(tpl_text t, uint64_t from, uint64_t to);
 /* Position of `part` in t, at or after byte `from`; t.n + 1: not found. */
 uint64_t tpl_find(tpl_run *r, tpl_text t, tpl_text part, uint64_t from);
 uint64_t tpl_count_characters(tpl_run *r, tpl_text t);
-uint64_t tpl_encode(uint32_t code, char *to); /* as UTF-8, 1 to 4 bytes; returns their number */
 /* Strips characters of `of` (NULL: Python's whitespace) from a string. sides: 1 the beginning, 2 the end, 3 both. r may
  * be NULL where `of` is. */
 tpl_text tpl_strip(tpl_run *r, tpl_text t, const tpl_text *of, int sides);

@@ -5,86 +5,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/text/json.h"
 #include "runtime/text/template_internal.h"
 
 /* ---- Reading ---- */
 
+/* Strings are the caller's, so they write no control token. `mark` says so, for any of them. */
 typedef struct reader {
     tpl_run *run;
-    const char *text;
-    uint64_t n, at;
+    json_text json;
+    const unsigned char *mark;
 } reader;
 
-static tpl_value read_value(reader *j);
-
-static tpl_value bad(const reader *j)
+static tpl_value string_of(const reader *j, rt_string s)
 {
-    return tpl_refuse(j->run, "the JSON that it is given is not valid at byte %llu", (unsigned long long)j->at);
-}
-
-static void skip_space(reader *j)
-{
-    while (j->at < j->n && strchr(" \t\r\n", j->text[j->at]) && j->text[j->at]) j->at++;
-}
-
-static int take(reader *j, const char *what)
-{
-    const size_t n = strlen(what);
-    if (j->n - j->at < n || memcmp(j->text + j->at, what, n) != 0) return 0;
-    j->at += n;
-    return 1;
-}
-
-/* The four digits of \u at `at`; -1: they are not there. */
-static int32_t hex(const reader *j, uint64_t at)
-{
-    int32_t code = 0;
-    for (uint64_t i = at; i < at + 4; i++) {
-        const char c = i < j->n ? j->text[i] : 0, low = (char)(c | 32);
-        const int digit = c >= '0' && c <= '9' ? c - '0' : low >= 'a' && low <= 'f' ? low - 'a' + 10 : -1;
-        if (digit < 0) return -1;
-        code = code * 16 + digit;
-    }
-    return code;
-}
-
-/* Reads what follows a backslash; returns its bytes, or 0 if it is not valid. */
-static uint64_t read_escape(reader *j, char to[4])
-{
-    static const char from[] = "\"\\/bfnrt", made[] = "\"\\/\b\f\n\r\t";
-    const char c = j->at < j->n ? j->text[j->at++] : 0, *const found = c ? strchr(from, c) : NULL;
-    if (found) to[0] = made[found - from];
-    if (found || c != 'u') return found != NULL;
-    int32_t code = hex(j, j->at);
-    j->at += 4;
-    if (code >= 0xd800 && code < 0xdc00) {
-        const int32_t low = take(j, "\\u") ? hex(j, j->at) : -1;
-        j->at += 4;
-        code = low >= 0xdc00 && low < 0xe000 ? 0x10000 + ((code - 0xd800) << 10) + (low - 0xdc00) : -1;
-    }
-    return code < 0 || (code >= 0xdc00 && code < 0xe000) ? 0 : tpl_encode((uint32_t)code, to);
-}
-
-/* A string after its first quote. Its bytes are the caller's, so that they write no control token. */
-static tpl_value read_string(reader *j)
-{
-    const uint64_t from = j->at;
-    while (j->at < j->n && j->text[j->at] != '"') j->at += j->text[j->at] == '\\' ? 2 : 1;
-    if (j->at >= j->n) return bad(j);
-    const uint64_t to = j->at, most = to - from;
-    char *const text = tpl_memory(j->run, 2 * most + 1);
-    uint64_t n = 0;
-    if (!text) return tpl_string("");
-    for (j->at = from; j->at < to;) {
-        char c[4] = { j->text[j->at++] };
-        const uint64_t bytes = c[0] == '\\' ? read_escape(j, c) : (unsigned char)c[0] >= ' ';
-        if (!bytes || j->at > to) return bad(j);
-        memcpy(text + n, c, (size_t)bytes);
-        n += bytes;
-    }
-    j->at = to + 1;
-    memset(text + n, 1, (size_t)n);
-    return tpl_characters((tpl_text){ text, (unsigned char *)text + n, n });
+    return tpl_characters((tpl_text){ s.text, j->mark, s.bytes });
 }
 
 /* A number with a fraction or an exponent, in the shortest form that Python prints. */
@@ -105,99 +40,63 @@ static tpl_value decimal(tpl_run *r, double x)
     return v;
 }
 
-static tpl_value read_number(reader *j)
+static tpl_value number_of(const reader *j, rt_string text)
 {
-    char copy[512], *end;
-    uint64_t n = 0;
-    while (n < sizeof copy - 1 && j->at + n < j->n && j->text[j->at + n] &&
-           strchr("+-.0123456789eE", j->text[j->at + n])) {
-        copy[n] = j->text[j->at + n];
-        n++;
-    }
-    copy[n] = 0;
-    const int whole = !strpbrk(copy, ".eE");
+    char copy[512] = "";
+    if (text.bytes < sizeof copy) memcpy(copy, text.text, (size_t)text.bytes);
+    const double x = strtod(copy, NULL);
+    if (strpbrk(copy, ".eE") && isfinite(x)) return decimal(j->run, x);
     int64_t number = 0;
-    const double x = strtod(copy, &end);
-    const char *const digits = copy + (copy[0] == '-'), *const point = strchr(copy, '.');
-    int good = digits[0] >= '0' && digits[0] <= '9' && !*end && isfinite(x);
-    if (digits[0] == '0') good &= digits[1] < '0' || digits[1] > '9';
-    if (point) good &= point[1] >= '0' && point[1] <= '9';
-    for (const char *c = digits; good && whole && *c; c++)
+    int good = copy[0] && !strpbrk(copy, ".eE");
+    for (const char *c = copy + (copy[0] == '-'); good && *c; c++)
         good = !__builtin_mul_overflow(number, 10, &number) && !__builtin_add_overflow(number, *c - '0', &number);
-    if (!good) return bad(j);
-    j->at += n;
-    return whole ? tpl_integer(copy[0] == '-' ? -number : number) : decimal(j->run, x);
+    if (!good) return tpl_refuse(j->run, "the number %.*s is too large", TPL_SHOWN(text.text, text.bytes));
+    return tpl_integer(copy[0] == '-' ? -number : number);
 }
 
-static tpl_value read_list(reader *j)
+static tpl_value value_of(const reader *j, int32_t at)
 {
-    uint64_t n = 0, room = 0;
-    tpl_value all = tpl_list_of(j->run, 0);
-    skip_space(j);
-    all.of.list.of_json = 1;
-    if (take(j, "]")) return all;
-    do {
-        if (n == room) {
-            room = 2 * room + 8;
-            const tpl_value larger = tpl_list_of(j->run, room);
-            if (j->run->status) return all;
-            if (n) memcpy(larger.of.list.item, all.of.list.item, (size_t)n * sizeof *all.of.list.item);
-            all = larger;
+    const json_node *const node = &j->json.node[at];
+    tpl_value all = { .kind = TPL_NONE };
+    switch (node->kind) {
+    case JSON_NULL: break;
+    case JSON_FALSE:
+    case JSON_TRUE: return tpl_bool(node->kind == JSON_TRUE);
+    case JSON_NUMBER: return number_of(j, node->text);
+    case JSON_STRING: return string_of(j, node->text);
+    case JSON_LIST:
+        all = tpl_list_of(j->run, (uint64_t)node->n);
+        all.of.list.of_json = 1;
+        at = node->child;
+        for (uint64_t i = 0; i < all.of.list.n; i++, at = j->json.node[at].next) all.of.list.item[i] = value_of(j, at);
+        break;
+    case JSON_OBJECT:
+        all.kind = TPL_MAPPING;
+        all.of.map = tpl_memory(j->run, sizeof *all.of.map);
+        for (at = node->child; at >= 0 && !j->run->status; at = j->json.node[at].next) {
+            const tpl_value key = string_of(j, j->json.node[at].key);
+            tpl_put_of(j->run, all.of.map, &key, value_of(j, at));
         }
-        all.of.list.item[n++] = read_value(j);
-        skip_space(j);
-    } while (!j->run->status && take(j, ","));
-    all.of.list.n = n;
-    all.of.list.of_json = 1;
-    return j->run->status || take(j, "]") ? all : bad(j);
-}
-
-static tpl_value read_mapping(reader *j)
-{
-    tpl_value all = { .kind = TPL_MAPPING };
-    all.of.map = tpl_memory(j->run, sizeof *all.of.map);
-    if (!all.of.map) return tpl_string("");
-    skip_space(j);
-    if (take(j, "}")) return all;
-    do {
-        skip_space(j);
-        if (!take(j, "\"")) return bad(j);
-        const tpl_value key = read_string(j);
-        skip_space(j);
-        if (!j->run->status && !take(j, ":")) return bad(j);
-        const tpl_value value = read_value(j);
-        if (j->run->status) return all;
-        tpl_put_of(j->run, all.of.map, &key, value);
-        skip_space(j);
-    } while (!j->run->status && take(j, ","));
-    return j->run->status || take(j, "}") ? all : bad(j);
-}
-
-static tpl_value read_value(reader *j)
-{
-    const tpl_value none = { .kind = TPL_NONE };
-    tpl_value v;
-    if (j->run->status) return none;
-    if (j->run->depth == TPL_CALLS_MAX) return tpl_refuse(j->run, "the JSON that it is given is nested too deeply");
-    skip_space(j);
-    j->run->depth++;
-    if (take(j, "{")) v = read_mapping(j);
-    else if (take(j, "[")) v = read_list(j);
-    else if (take(j, "\"")) v = read_string(j);
-    else if (take(j, "true")) v = tpl_bool(1);
-    else if (take(j, "false")) v = tpl_bool(0);
-    else if (take(j, "null")) v = none;
-    else v = read_number(j);
-    j->run->depth--;
-    return v;
+        break;
+    }
+    return all;
 }
 
 tpl_value tpl_from_json(tpl_run *r, rt_string json)
 {
-    reader j = { r, json.text, json.bytes, 0 };
-    const tpl_value v = read_value(&j);
-    skip_space(&j);
-    return r->status || j.at == j.n ? v : bad(&j);
+    const tpl_value none = { .kind = TPL_UNDEFINED };
+    uint64_t at;
+    unsigned char *const mark = tpl_memory(r, json.bytes + 1);
+    reader j = { r, { .node = tpl_memory(r, json_values(json.text, json.bytes) * sizeof(json_node)) }, mark };
+    j.json.string = tpl_memory(r, json.bytes + 4);
+    if (r->status) return none;
+    memset(mark, 1, (size_t)json.bytes + 1);
+    const gdn_status status = json_read(json.text, json.bytes, &j.json, &at);
+    if (!status) return value_of(&j, 0);
+    return tpl_refuse(r,
+                      status == GDN_UNSUPPORTED ? "the JSON that it is given is nested too deeply at byte %llu"
+                                                : "the JSON that it is given is not valid at byte %llu",
+                      (unsigned long long)at);
 }
 
 /* ---- Writing ---- */

@@ -86,14 +86,6 @@ static void after_tag(lexer *x, char sign, int prints)
 static int is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 static int is_digit(char c) { return c >= '0' && c <= '9'; }
 
-uint64_t tpl_encode(uint32_t code, char *to)
-{
-    const int n = code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
-    for (int i = n - 1; i > 0; i--, code >>= 6) to[i] = (char)(0x80 | (code & 63));
-    to[0] = (char)(n == 1 ? code : (0xf00u >> n & 0xf0u) | code);
-    return (uint64_t)n;
-}
-
 /* Reads `least` to `most` digits of base 8 or 16. */
 static int code_of(const char *at, const char *end, unsigned base, int least, int most, uint32_t *code)
 {
@@ -130,7 +122,7 @@ static uint64_t escape(const char *at, const char *end, char *to, uint64_t *n)
     }
     const int digits = octal ? code_of(at, end, 8, 1, 3, &code) : code_of(at + 1, end, 16, wanted, wanted, &code);
     if (!digits || code > 0x10ffff || (code >= 0xd800 && code < 0xe000)) return 0;
-    *n += tpl_encode(code, to + *n);
+    *n += utf8_encode(code, to + *n);
     return (uint64_t)digits + !octal;
 }
 

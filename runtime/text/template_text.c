@@ -62,7 +62,7 @@ tpl_value tpl_change_case(tpl_run *r, tpl_text text, int up)
             tpl_write(r, old);
             continue;
         }
-        for (int i = 0; i < count; i++) n += tpl_encode(to[i], bytes + n);
+        for (int i = 0; i < count; i++) n += utf8_encode(to[i], bytes + n);
         memset(mark, old.mark ? old.mark[0] : 0, sizeof mark);
         tpl_write(r, (tpl_text){ bytes, mark, n });
     }

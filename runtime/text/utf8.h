@@ -1,4 +1,4 @@
-/* Characters of UTF-8 text, for tokenizers and chat templates. */
+/* Characters of UTF-8 text, for tokenizers, chat templates and JSON. */
 #ifndef GDN_RUNTIME_UTF8_H
 #define GDN_RUNTIME_UTF8_H
 
@@ -21,6 +21,15 @@ static inline int utf8_character(const char *text, uint64_t n, uint32_t *code)
     if (value < least[bytes] || value > 0x10ffff || (value >= 0xd800 && value < 0xe000)) return 1;
     *code = value;
     return bytes;
+}
+
+/* Writes a character, 1 to 4 bytes; returns their number. */
+static inline uint64_t utf8_encode(uint32_t code, char *to)
+{
+    const int n = code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
+    for (int i = n - 1; i > 0; i--, code >>= 6) to[i] = (char)(0x80 | (code & 63));
+    to[0] = (char)(n == 1 ? code : (0xf00u >> n & 0xf0u) | code);
+    return (uint64_t)n;
 }
 
 /* Unicode's White_Space. */

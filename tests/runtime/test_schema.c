@@ -258,7 +258,7 @@ static void limits(void)
     rt_schema_free(s);
     FAILS(rt_schema_compile(text, RT_SCHEMA_MAX + 1, &s), GDN_INVALID_ARGUMENT, "1048577 bytes; 1048576 are allowed");
     memset(text, '[', 129);
-    FAILS(rt_schema_compile(text, 129, &s), GDN_UNSUPPORTED, "nests more than 128 values at byte 128");
+    FAILS(rt_schema_compile(text, 129, &s), GDN_UNSUPPORTED, "nested too deeply at byte 128");
     FAILS(rt_schema_compile(text, 127, &s), GDN_INVALID_ARGUMENT, "not valid JSON at byte 127");
     for (int n = 400; n <= N; n += 200) {
         char *to = text + sprintf(text, "{\"$ref\":\"#/$defs/0\",\"$defs\":{");

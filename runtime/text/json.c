@@ -1,8 +1,7 @@
-/* Reads the JSON of schemas, and writes values of const and enum. See schema_internal.h. */
+#include "runtime/text/json.h"
+
 #include <string.h>
 
-#include "runtime/base/error.h"
-#include "runtime/schema/schema_internal.h"
 #include "runtime/text/utf8.h"
 
 enum { NESTED = 128 };
@@ -10,7 +9,7 @@ enum { NESTED = 128 };
 typedef struct reader {
     json_text *json;
     const char *text;
-    uint64_t n, at, used; /* used: bytes of the arena */
+    uint64_t n, at, used; /* used: bytes of strings */
     int depth, too_deep;
 } reader;
 
@@ -29,13 +28,9 @@ static int take(reader *r, const char *what)
     return 1;
 }
 
-static int put(reader *r, uint32_t c)
+static int put(reader *r, uint32_t code)
 {
-    char *const to = r->json->arena + r->used;
-    const int n = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
-    for (int i = n - 1; i > 0; i--, c >>= 6) to[i] = (char)(0x80 | (c & 63));
-    to[0] = (char)(n == 1 ? c : (0xf00u >> n & 0xff) | c);
-    r->used += (uint64_t)n;
+    r->used += utf8_encode(code, r->json->string + r->used);
     return 1;
 }
 
@@ -76,7 +71,7 @@ static int read_string(reader *r, rt_string *to)
         r->at += (uint64_t)n;
         if (!(code == '\\' ? read_escape(r) : put(r, code))) return 0;
     }
-    *to = (rt_string){ r->json->arena + from, r->used - from };
+    *to = (rt_string){ r->json->string + from, r->used - from };
     return 1;
 }
 
@@ -98,7 +93,7 @@ static int read_number(reader *r, rt_string *to)
         if (!digits(r)) return 0;
     }
     const uint64_t n = r->at - from;
-    *to = (rt_string){ memcpy(r->json->arena + r->used, r->text + from, (size_t)n), n };
+    *to = (rt_string){ memcpy(r->json->string + r->used, r->text + from, (size_t)n), n };
     r->used += n;
     return 1;
 }
@@ -163,31 +158,22 @@ static int32_t read_value(reader *r, int32_t parent)
     return good ? at : -1;
 }
 
-gdn_status json_read(const char *text, uint64_t bytes, json_text *json)
+uint64_t json_values(const char *text, uint64_t bytes)
 {
-    uint64_t most = 2;
-    *json = (json_text){ 0 };
-    if (bytes > RT_SCHEMA_MAX)
-        return rt_fail(GDN_INVALID_ARGUMENT, "the schema has %llu bytes; %d are allowed", (unsigned long long)bytes,
-                       (int)RT_SCHEMA_MAX);
-    for (uint64_t i = 0; i < bytes; i++) most += text[i] == ',' || text[i] == '[' || text[i] == ':';
-    json->node = rt_calloc(most, sizeof *json->node, "a schema");
-    json->arena = rt_calloc(bytes + 4, 1, "a schema");
-    if (!json->node || !json->arena) return GDN_OUT_OF_MEMORY;
-    reader r = { .json = json, .text = text, .n = bytes };
-    const int32_t whole = read_value(&r, -1);
-    if (whole >= 0) skip_space(&r);
-    if (whole >= 0 && r.at == bytes) return GDN_OK;
-    if (r.too_deep)
-        return rt_fail(GDN_UNSUPPORTED, "the schema nests more than %d values at byte %llu", NESTED,
-                       (unsigned long long)r.at);
-    return rt_fail(GDN_INVALID_ARGUMENT, "the schema is not valid JSON at byte %llu", (unsigned long long)r.at);
+    uint64_t n = 2;
+    for (uint64_t i = 0; i < bytes; i++) n += text[i] == ',' || text[i] == '[' || text[i] == ':';
+    return n;
 }
 
-void json_free(json_text *json)
+gdn_status json_read(const char *text, uint64_t bytes, json_text *json, uint64_t *at)
 {
-    rt_free(json->node);
-    rt_free(json->arena);
+    reader r = { .json = json, .text = text, .n = bytes };
+    json->n = 0;
+    const int32_t whole = read_value(&r, -1);
+    if (whole >= 0) skip_space(&r);
+    *at = r.at;
+    if (r.too_deep) return GDN_UNSUPPORTED;
+    return whole >= 0 && r.at == bytes ? GDN_OK : GDN_INVALID_ARGUMENT;
 }
 
 int json_is(rt_string a, const char *b) { return a.bytes == strlen(b) && !memcmp(a.text, b, (size_t)a.bytes); }
