@@ -28,4 +28,4 @@ add_library(gdn_cases STATIC
   check/trial.c
   check/values.c
   check/write_calls.c)
-target_link_libraries(gdn_cases PRIVATE gdn_build_options gdn_machine gdn_system)
+target_link_libraries(gdn_cases PRIVATE gdn_build_options gdn_files gdn_machine gdn_system)

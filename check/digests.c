@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "environment.h"
+#include "system/files.h"
 #include "write_calls.h"
 
 static const char magic[] = "gdn check --record 2\n";
@@ -46,7 +47,7 @@ static int look_up(uint64_t key, uint64_t *digest)
 int check_digests_record(const char *path, uint32_t level, char *message, uint64_t message_bytes)
 {
     seed = level;
-    file = fopen(path, "w");
+    file = file_open(path, "w");
     if (file && fputs(magic, file) >= 0) return 1;
     (void)snprintf(message, message_bytes, "%s cannot be written", path);
     return 0;
@@ -56,7 +57,7 @@ int check_digests_expect(const char *path, uint32_t level, char *message, uint64
 {
     char line[64] = "", end;
     unsigned long long key, digest;
-    FILE *from = fopen(path, "r");
+    FILE *from = file_open(path, "r");
     seed = level;
     int good = from && fgets(line, sizeof line, from) && !strcmp(line, magic);
     while (good && fgets(line, sizeof line, from)) {

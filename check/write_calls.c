@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "compare.h"
+#include "system/files.h"
 
 enum { MOST_BYTES = 192 << 10 }; /* of a call's memory: an oracle in Python takes long for more */
 
@@ -99,7 +100,7 @@ static const number *const numbers_of[CHECK_KERNEL_COUNT] = {
 
 int check_calls_begin(const char *path, char *message, uint64_t message_bytes)
 {
-    file = fopen(path, "wb");
+    file = file_open(path, "w");
     if (!file) (void)snprintf(message, message_bytes, "%s cannot be written", path);
     return file != NULL;
 }
