@@ -26,7 +26,7 @@ from . import _vllm_align, _vllm_chunked
 from ._kernels import _build_gated_delta_net, _build_ssm_conv
 from .torch._operators import _where, elements, rows, written
 
-TESTED = ("0.32", "0.31")  # releases of vLLM whose layers the tests have run
+TESTED = ("0.33", "0.32", "0.31")  # releases of vLLM whose layers the tests have run
 _WITHOUT_DRAFTS = "0.31."  # after a step without drafts it starts from the state of a token that was not accepted
 _CPU_OPERATOR = "vllm.model_executor.layers.mamba.ops.cpu.gdn_attention"
 _METADATA = {"num_prefills", "num_decodes", "num_spec_decodes", "num_actual_tokens", "spec_query_start_loc", "non_spec_query_start_loc",
@@ -85,8 +85,8 @@ def _unknown(what: str) -> RuntimeError:
 def _choose_chunked(version: str) -> None:
     from vllm.platforms import current_platform
 
-    if not current_platform.is_cpu() or not version.startswith(f"{TESTED[0]}."):
-        raise _unknown(f"computes the chunked form (GDN_VLLM_FORM) on a CPU and with vLLM {TESTED[0]} only")
+    if not current_platform.is_cpu() or version.startswith(_WITHOUT_DRAFTS):
+        raise _unknown("computes the chunked form (GDN_VLLM_FORM) on a CPU and with vLLM 0.32 and later only")
     _vllm_chunked.register(_digits)
 
 
@@ -136,7 +136,8 @@ def _checked(init: Callable[..., None]) -> Callable[..., None]:
 def _checkpointed(specify: Callable[..., Any]) -> Callable[..., Any]:
     """A layer's get_kv_cache_spec() that tells vLLM of checkpoints: a step can keep the state after any one token of a prompt. With a
     prefix cache vLLM then reads a prompt in one step, and not up to the last block's end first. 0.31 has none. On a CPU only.
-    The chunked form keeps states at multiples of 32, and a sequence has one slot, with drafts too."""
+    The chunked form keeps states at multiples of 32, and a sequence has one slot, with drafts too. On a device no state is kept within a
+    step, also where vLLM 0.33 would by FlashInfer."""
     @functools.wraps(specify)
     def specified(self: Any, vllm_config: Any) -> Any:
         from vllm.platforms import current_platform
@@ -146,11 +147,12 @@ def _checkpointed(specify: Callable[..., Any]) -> Callable[..., Any]:
         if _digits:
             _vllm_chunked.refuse_blocks(vllm_config.cache_config)
             spec = replace(spec, num_speculative_blocks=0)
-        checkpoints = {"num_prefill_checkpoint_blocks": 1, "prefill_checkpoint_alignment": _vllm_chunked.CHUNK if _digits else 1}
+        alignment = _vllm_chunked.CHUNK if _digits else 1
+        if not current_platform.is_cpu() or self.get_attn_backend().get_builder_cls() is not GDNAttentionMetadataBuilder:
+            alignment = None
+        checkpoints = {"num_prefill_checkpoint_blocks": int(alignment is not None), "prefill_checkpoint_alignment": alignment}
         known = {field.name for of in (type(spec), GDNAttentionMetadata) for field in fields(of)}
-        if not current_platform.is_cpu() or not known >= {*checkpoints, "checkpoint"} or self.get_attn_backend().get_builder_cls() is not GDNAttentionMetadataBuilder:
-            return spec
-        return replace(spec, **checkpoints)
+        return replace(spec, **checkpoints) if known >= {*checkpoints, "checkpoint"} else spec
 
     return specified
 

@@ -12,6 +12,7 @@ import itertools
 import os
 import random
 import tempfile
+import threading
 import types
 import unittest
 import unittest.mock
@@ -469,13 +470,14 @@ class Unknown(unittest.TestCase):
             gdn.vllm._Step(made)
 
     def test_refusals_at_the_start(self):
+        import vllm
         config = unittest.mock.Mock()
         make = gdn.vllm._checked(lambda self: None)
         with unittest.mock.patch("vllm.config.get_current_vllm_config", lambda: config):
             for drafts, cached, release, copies, text in (
                     (None, True, "none", "X is missing", ""), (1, False, "none", "X is missing", ""), (1, True, "none", None, ""),
                     (1, True, "none", "X is missing", "refuses drafts .* with prefix caching, since X is missing. .*--no-enable-prefix-caching"),
-                    (1, False, gdn.vllm.TESTED[0], None, "refuses drafts .* loses the place"), (None, False, gdn.vllm.TESTED[0], None, "")):
+                    (1, False, vllm.__version__, None, "refuses drafts .* loses the place"), (None, False, vllm.__version__, None, "")):
                 config.speculative_config, config.cache_config.enable_prefix_caching = drafts, cached
                 with unittest.mock.patch.multiple(gdn.vllm, _WITHOUT_DRAFTS=release, _without_copies=copies):
                     if not text:
@@ -492,7 +494,7 @@ class Unknown(unittest.TestCase):
                 _vllm_chunked.digits()
         for cpu, release in ((False, "0.32.0"), (True, "0.31.1")):
             with unittest.mock.patch.object(vllm.platforms.current_platform, "is_cpu", lambda: cpu):
-                with self.assertRaisesRegex(RuntimeError, "on a CPU and with vLLM 0.32 only"):
+                with self.assertRaisesRegex(RuntimeError, "on a CPU and with vLLM 0.32 and later only"):
                     gdn.vllm._choose_chunked(release)
         config = unittest.mock.Mock(speculative_config=None)
         cache = config.cache_config = types.SimpleNamespace(mamba_ssm_cache_dtype="auto", enable_prefix_caching=True, mamba_block_size=64, prefix_match_unit=None)
@@ -515,6 +517,32 @@ class Unknown(unittest.TestCase):
                 make(None)
             with self.assertRaisesRegex(ValueError, "GDN_VLLM_FORM: heads have 40 keys and 32 values; the chunked form needs multiples of 16"):
                 mamba_utils.MambaStateShapeCalculator.gated_delta_net_state_shape(1, 2, 4, 40, 32, 4)
+
+    def test_checkpoints_on_a_device(self):
+        """A layer that keeps states within a step with vLLM's kernels keeps none with gdn's."""
+        import vllm.platforms
+        spec = vllm.v1.kv_cache_interface.MambaSpec(block_size=64, shapes=((4,),), dtypes=(torch.float32,), num_prefill_checkpoint_blocks=1, prefill_checkpoint_alignment=64)
+        layer = unittest.mock.Mock(get_attn_backend=lambda: vllm.v1.attention.backends.gdn_attn.GDNAttentionBackend)
+        for cpu, kept in ((True, (1, 1)), (False, (0, None))):
+            with unittest.mock.patch.object(vllm.platforms.current_platform, "is_cpu", lambda: cpu):
+                got = gdn.vllm._checkpointed(lambda self, config: spec)(layer, None)
+                self.assertEqual((got.num_prefill_checkpoint_blocks, got.prefill_checkpoint_alignment), kept)
+
+    def test_memory_of_threads(self):
+        """Engines in several threads do not share the memory of a convolution's outputs."""
+        x, both, taken = torch.zeros(4, 8), threading.Barrier(2), []
+
+        def engine():
+            one = gdn.vllm._like(x)
+            both.wait()
+            taken.append((one.data_ptr(), gdn.vllm._like(x[:2]).data_ptr()))
+
+        threads = [threading.Thread(target=engine) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual((len({first for first, _ in taken}), [first == again for first, again in taken]), (2, [True, True]))
 
     def test_slots_of_the_chunked_form(self):
         """The sizes that vLLM has are those that the library says."""
