@@ -125,7 +125,7 @@ GDN_INLINE void tokens_of(const head_view *x, const chunk32 *c, const state32 *S
 
 /* Token t, of several vectors of channels from j on. `next`: from a delta of the log to one that is read next. */
 GDN_INLINE void token_of(const head_view *x, const chunk32 *c, const state32 *S, const int vectors, const int digits,
-                         int32_t t, int32_t j, int64_t next, int64_t next_key)
+                         int32_t t, int32_t j, int64_t next)
 {
     vf delta[SPAN], out[SPAN];
     for (int i = 0; i < vectors; i++) {
@@ -140,7 +140,6 @@ GDN_INLINE void token_of(const head_view *x, const chunk32 *c, const state32 *S,
             const float *const at = c->delta[s] + j + i * GDN_VL;
             const vf d = v_load(at);
             v_prefetch_l2(at + next);
-            v_prefetch_l2(at + next_key);
             delta[i] = v_fnma(a, d, delta[i]);
             out[i] = v_fma(b, d, out[i]);
         }
@@ -295,7 +294,6 @@ GDN_INLINE void chunk_of(const head_view *x, chunk32 *c, state32 *S, const int d
     const int32_t n = x->n, n_v = p->head_dim_v, logged = c->n_logged, base = gdn_chunked_base(p, x->q);
     const int32_t tiles = by_tiles(c) ? c->n : logged + (c->n - logged) / TILE_TOKENS * TILE_TOKENS;
     const int64_t next = next_heads(x) * n_v;
-    const int64_t next_key = first ? gdn_log_key(p, x->key_head + 1) - gdn_log_delta(p, x->h) : 0;
     if (c->n == logged && !update) return;
     prepare_gates(x, c);
     for (int32_t t = 0; t < c->n; t++)
@@ -318,8 +316,8 @@ GDN_INLINE void chunk_of(const head_view *x, chunk32 *c, state32 *S, const int d
     }
     for (int32_t t = tiles; t < c->n; t++) {
         int32_t j = 0;
-        for (; j + SPAN * GDN_VL <= n_v; j += SPAN * GDN_VL) token_of(x, c, S, SPAN, digits, t, j, next, next_key);
-        for (; j < n_v; j += GDN_VL) token_of(x, c, S, 1, digits, t, j, next, next_key);
+        for (; j + SPAN * GDN_VL <= n_v; j += SPAN * GDN_VL) token_of(x, c, S, SPAN, digits, t, j, next);
+        for (; j < n_v; j += GDN_VL) token_of(x, c, S, 1, digits, t, j, next);
     }
     for (int32_t j = 0; update && tiles < c->n && j < n_v; j += GDN_VL) update_of(x, c, S, digits, j);
     for (int32_t t = logged; x->q.row >= 0 && t < c->n; t++) {
