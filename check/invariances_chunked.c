@@ -17,7 +17,7 @@ void delta_random_chunked(delta_spec *spec, check_rng *rng)
     static const float bounds[] = { -5, -1, -80 };
     const int heads = check_one_in(rng, 3) ? 2 : 1, values = check_one_in(rng, 2) ? 1 : check_between(rng, 2, 6);
     *spec = DELTA(1, 1, .n_heads_k = heads, .n_heads_v = heads * values, .dim_k = CHECK_PICK(rng, dims),
-                  .dim_v = CHECK_PICK(rng, dims));
+                  .dim_v = check_one_in(rng, 2) ? CHECK_PICK(rng, dims) : 64 * check_between(rng, 1, 2));
     delta_random_rest(spec, rng);
     gdn_delta_inputs *const inputs = &spec->call.inputs;
     if (inputs->gate_input == GDN_G_LINEAR) {
@@ -170,6 +170,9 @@ void check_chunked(check_trial *trial, check_rng *rng)
     delta_spec drawn;
     progress now[SEQS];
     delta_random_chunked(&drawn, rng);
+    if (check_one_in(rng, 2)) /* more threads than sequences and heads: items of a part of the channels */
+        trial->setting.executor = CHECK_EXECUTOR(check_one_in(rng, 2) ? CHECK_THREADS_POOL : CHECK_THREADS_REVERSE,
+                                                 trial->threads->value[trial->threads->n - 1]);
     const int most = check_between(rng, 1, 40), more = check_between(rng, 0, 5);
     const int slots = GDN_CHUNK - 1 + most + more;
     for (int s = 0; s < drawn.n_seqs; s++) {

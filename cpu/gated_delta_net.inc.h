@@ -60,7 +60,7 @@ static void gated_delta_net_plan(const void *call, int32_t n_threads, gdn_plan *
 {
     const gdn_gated_delta_net_call *p = call;
     if (p->digits) {
-        chunked_plan(p, plan);
+        chunked_plan(p, n_threads, plan);
         return;
     }
     const int32_t group = group_of(p, n_threads), pitch = pitch_of(p);
@@ -153,7 +153,7 @@ static void gated_delta_net_run(const void *call, const gdn_plan *plan, int64_t 
 {
     const gdn_gated_delta_net_call *p = call;
     if (p->digits) {
-        chunked_run(p, first, last, scratch);
+        chunked_run(p, plan->cut, first, last, scratch);
         return;
     }
     head_view view[2];
