@@ -309,8 +309,8 @@ stage_tsan() {
         # shellcheck disable=SC2086
         $plain "build-tsan/bin/$program"
     done
-    # The reference has no threads, and is that of build-test. Every case about threads; some of the chunked form; random cases with more threads than cores; --full: a
-    # quick run.
+    # The reference has no threads, and is that of build-test. Every case about threads; some of the chunked form; random cases with more
+    # threads than cores; --full: a quick run.
     set -f
     for cases in "--case threads/*" "--case chunked/1*" "--seed 2 --cases 200 --case random/* --threads 5,6,7,8" ${GDN_TEST_FULL:+"--quick"}; do
         # shellcheck disable=SC2086
