@@ -27,7 +27,7 @@ from ._kernels import _build_gated_delta_net, _build_ssm_conv
 from .torch._operators import _where, elements, rows, written
 
 TESTED = ("0.33", "0.32", "0.31")  # releases of vLLM whose layers the tests have run
-_WITHOUT_DRAFTS = "0.31."  # after a step without drafts it starts from the state of a token that was not accepted
+_OLD = "0.31."  # neither drafts nor the chunked form: after a step without drafts it starts from the state of a token that was not accepted
 _CPU_OPERATOR = "vllm.model_executor.layers.mamba.ops.cpu.gdn_attention"
 _METADATA = {"num_prefills", "num_decodes", "num_spec_decodes", "num_actual_tokens", "spec_query_start_loc", "non_spec_query_start_loc",
              "spec_state_indices_tensor", "non_spec_state_indices_tensor", "spec_sequence_masks", "spec_token_indx", "non_spec_token_indx",
@@ -85,7 +85,7 @@ def _unknown(what: str) -> RuntimeError:
 def _choose_chunked(version: str) -> None:
     from vllm.platforms import current_platform
 
-    if not current_platform.is_cpu() or version.startswith(_WITHOUT_DRAFTS):
+    if not current_platform.is_cpu() or version.startswith(_OLD):
         raise _unknown("computes the chunked form (GDN_VLLM_FORM) on a CPU and with vLLM 0.32 and later only")
     _vllm_chunked.register(_digits)
 
@@ -121,7 +121,7 @@ def _checked(init: Callable[..., None]) -> Callable[..., None]:
         from vllm.config import get_current_vllm_config
 
         config = get_current_vllm_config()
-        if config.speculative_config is not None and vllm.__version__.startswith(_WITHOUT_DRAFTS):
+        if config.speculative_config is not None and vllm.__version__.startswith(_OLD):
             raise _unknown("refuses drafts (speculative_config) with a release that loses the place of accepted tokens")
         if config.speculative_config is not None and config.cache_config.enable_prefix_caching and _without_copies:
             raise _unknown(f"refuses drafts (speculative_config) with prefix caching, since {_without_copies}. Start with "

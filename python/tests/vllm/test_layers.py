@@ -479,7 +479,7 @@ class Unknown(unittest.TestCase):
                     (1, True, "none", "X is missing", "refuses drafts .* with prefix caching, since X is missing. .*--no-enable-prefix-caching"),
                     (1, False, vllm.__version__, None, "refuses drafts .* loses the place"), (None, False, vllm.__version__, None, "")):
                 config.speculative_config, config.cache_config.enable_prefix_caching = drafts, cached
-                with unittest.mock.patch.multiple(gdn.vllm, _WITHOUT_DRAFTS=release, _without_copies=copies):
+                with unittest.mock.patch.multiple(gdn.vllm, _OLD=release, _without_copies=copies):
                     if not text:
                         make(None)
                         continue
